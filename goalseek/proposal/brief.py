@@ -47,6 +47,14 @@ def make_brief(
 
     ``standing`` has the ``spend`` of this run: see ``Standing.for_run``.
     """
+    guards_before = standing.baseline.guards if standing.baseline else {}
+    guards_now = standing.incumbent.guards if standing.incumbent else {}
+    kept: list[dict[str, Any]] = []
+    kept_room = _KEPT_BYTES
+    for past in history:
+        row = _change_row(past)
+        if past.outcome == Outcome.KEPT and (kept_room := kept_room - len(json.dumps(row, indent=3)) - 3) >= 0:
+            kept.append(row)
     brief: dict[str, Any] = {
         "project": manifest.project.name,
         "metric": {"name": manifest.metric.name, "direction": manifest.metric.direction},
@@ -55,7 +63,14 @@ def make_brief(
         "best": context.best_value,
         "decision": describe_rule(manifest.metric, standing.noise),
         "smallest_gain": describe_smallest_gain(manifest.metric, standing.noise),
-        "guards": _guards_now(manifest, standing),
+        "guards": [
+            {
+                "name": guard.name,
+                "bounds": describe_bounds(guard, guards_before.get(guard.name)),
+                "incumbent": guards_now.get(guard.name),
+            }
+            for guard in manifest.guard
+        ],
         "measurement": _last_lines_within(list(describe_measurement(manifest, standing, scope)), _MEASUREMENT_BYTES),
         "iteration": context.iteration,
         "minutes": None,
@@ -80,7 +95,7 @@ def make_brief(
             for one in context.ahead
         ],
         "ideas": _last_lines_within(context.ideas, _IDEAS_BYTES),
-        "kept": _kept_changes(history),
+        "kept": kept,
         "rejected": [
             _change_row(past) | {"reason": past.reason, "of_incumbent": of_incumbent, "diff": past.diff}
             for past, of_incumbent in rank_rejected(history)
@@ -102,28 +117,8 @@ def make_brief(
     return {**brief, "history": rows}
 
 
-def _kept_changes(history: Sequence[PastIteration]) -> list[dict[str, Any]]:
-    """The newest kept changes, as many as there is room for; a person's revert of one with the reason."""
-    rows: list[dict[str, Any]] = []
-    room = _KEPT_BYTES
-    for past in history:
-        row = _change_row(past)
-        if past.outcome == Outcome.KEPT and (room := room - len(json.dumps(row, indent=3)) - 3) >= 0:
-            rows.append(row)
-    return rows
-
-
 def _change_row(past: PastIteration) -> dict[str, Any]:
     return {"iteration": past.iteration, "title": _cut(past.label, _TITLE_BYTES), "gain": past.gain}
-
-
-def _guards_now(manifest: Manifest, standing: Standing) -> list[dict[str, Any]]:
-    before = standing.baseline.guards if standing.baseline else {}
-    now = standing.incumbent.guards if standing.incumbent else {}
-    return [
-        {"name": guard.name, "bounds": describe_bounds(guard, before.get(guard.name)), "incumbent": now.get(guard.name)}
-        for guard in manifest.guard
-    ]
 
 
 def as_json(brief: dict[str, Any]) -> str:

@@ -83,36 +83,28 @@ def _sd_in_units(metric: Metric, state: NoiseState) -> float:
 
 def describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) -> Iterator[str]:
     """The steps of a measurement: commands that see the candidate alone as they are; of others only that they exist."""
-    seconds = standing.baseline.seconds if standing.baseline else {}
+    metric, seconds = manifest.metric, standing.baseline.seconds if standing.baseline else {}
     previous = ""
     for command in manifest.commands:
         line = _UNSEEN[command.sees or "both"]
         if command.sees == "candidate" and not _names_hidden(command, manifest, scope):
-            facts = ", ".join(_command_facts(command, manifest.metric, seconds))
-            line = f"- {_command_text(command)}{facts and f' ({facts})'}.{RUN_IT_TOO}"
+            run = command.run if isinstance(command.run, str) else shlex.join(command.run)
+            facts = [f"in {command.cwd}"] if command.cwd != "." else []
+            if command.name in seconds:
+                facts.append(f"{format_duration(seconds[command.name])} at the baseline")
+            if timeout := timeout_of(command, seconds):
+                facts.append(f"stopped after {format_duration(timeout)}")
+            if command.network:
+                facts.append("with a network")
+            if command.name == metric.command:
+                facts.append(_READ_FROM[metric.source or "json"].format(metric.name, metric.path))
+            shown = run if len(run) <= _RUN_LENGTH else run[: _RUN_LENGTH - 1] + "…"
+            line = f"- `{shown}`{' (' + ', '.join(facts) + ')' if facts else ''}.{RUN_IT_TOO}"
         if line != previous:
             yield line
         previous = line
     if not any(command.network for command in manifest.commands):
         yield "- The measurement has no network."
-
-
-def _command_text(command: VerifyCommand) -> str:
-    run = command.run if isinstance(command.run, str) else shlex.join(command.run)
-    return f"`{run if len(run) <= _RUN_LENGTH else run[: _RUN_LENGTH - 1] + '…'}`"
-
-
-def _command_facts(command: VerifyCommand, metric: Metric, seconds: dict[str, float]) -> Iterator[str]:
-    if command.cwd != ".":
-        yield f"in {command.cwd}"
-    if command.name in seconds:
-        yield f"{format_duration(seconds[command.name])} at the baseline"
-    if timeout := timeout_of(command, seconds):
-        yield f"stopped after {format_duration(timeout)}"
-    if command.network:
-        yield "with a network"
-    if command.name == metric.command:
-        yield _READ_FROM[metric.source or "json"].format(metric.name, metric.path)
 
 
 def _names_hidden(command: VerifyCommand, manifest: Manifest, scope: Scope) -> bool:

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -53,18 +53,24 @@ def read_history(project: Project, best_iteration: int, manifest: Manifest, scop
     An iteration in which the provider failed is no try. The newest ones have the ideas of their plans, and the nearest
     misses their diffs, but for those that try others together. Files that ``scope`` hides now are in none of them.
     """
-    recent = (record for record in project.ledger.recent if record.epoch == project.standing.epoch)
+    standing = project.standing
+    recent = (record for record in project.ledger.recent if record.epoch == standing.epoch)
     records = [record for record in recent if record.reason not in PROVIDER_FAILED]
     if best_iteration not in [record.iteration for record in records]:
         best = project.ledger.history.iteration(best_iteration)
         records += [best] if best else []
-    verify, readings = manifest.commands, (manifest.metric, *manifest.guard)
-    ideas = [_read_idea(project, record) for record in records[:_IDEAS_READ]]
-    ideas += [""] * (len(records) - len(ideas))
-    pairs = zip(records, ideas, strict=True)
-    tries = [_as_of_now(project, record, past_try(record, verify, readings, idea)) for record, idea in pairs]
     is_visible = scope.seen_by("agent")
-    tries = [structs.replace(past, changed_files=tuple(filter(is_visible, past.changed_files))) for past in tries]
+    tries = []
+    for index, record in enumerate(records):
+        idea = _read_idea(project, record) if index < _IDEAS_READ else ""
+        past = past_try(record, manifest.commands, (manifest.metric, *manifest.guard), idea)
+        if standing.incumbent and record.base_commit_hash:
+            past = structs.replace(past, of_incumbent=record.base_commit_hash == standing.incumbent.commit)
+        by = standing.taken_back.get(past.iteration)
+        if by is not None and (revert := project.ledger.history.iteration(by)):
+            why = f"{past.why}; iteration {by} took it back: {revert.why}"
+            past = structs.replace(past, why=why, is_taken_back=True)
+        tries.append(structs.replace(past, changed_files=tuple(filter(is_visible, past.changed_files))))
     by_iteration = {record.iteration: record for record in records}
     nearest = [past for past, _ in rank_rejected(tries) if not by_iteration[past.iteration].stacked][:_DIFFS_READ]
     diffs = share_room(
@@ -74,19 +80,6 @@ def read_history(project: Project, best_iteration: int, manifest: Manifest, scop
         }
     )
     return tuple(structs.replace(past, diff=diffs.get(past.iteration, "")) for past in tries)
-
-
-def _as_of_now(project: Project, record: IterationRecord, attempt: PastIteration) -> PastIteration:
-    """The try, with whether it is one of the incumbent, and a person's reason where it was kept and taken back."""
-    incumbent, base = project.standing.incumbent, record.base_commit_hash
-    if incumbent and base:
-        attempt = structs.replace(attempt, of_incumbent=base == incumbent.commit)
-    by = project.standing.taken_back.get(attempt.iteration)
-    revert = None if by is None else project.ledger.history.iteration(by)
-    if revert is None:
-        return attempt
-    why = f"{attempt.why}; iteration {by} took it back: {revert.why}"
-    return structs.replace(attempt, why=why, is_taken_back=True)
 
 
 def rank_rejected(tries: Sequence[PastIteration]) -> list[tuple[PastIteration, bool]]:
@@ -202,41 +195,36 @@ def past_try(
 ) -> PastIteration:
     """An iteration as the agent may know it; ``idea`` is its plan's text.
 
-    ``verify`` are the commands that measured it, ``readings`` how numbers are read from what they left.
+    ``verify`` are the commands that measured it, ``readings`` how numbers are read from what they left. Of a crash
+    whose sentence may quote a command that sees hidden files, only the reason is told.
     """
+    why, reason = record.why, record.reason
+    if reason in CRASHED:
+        open_commands = {command.name for command in verify if command.sees == "candidate"}
+        last_command = record.verify[-1].name if record.verify else None
+        is_command_failure = reason in (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT)
+        is_open = last_command in open_commands if is_command_failure else len(open_commands) == len(verify)
+        if reason == Reason.NO_METRIC and not is_open:
+            # The sentence begins with the name of the missing number: what an open command printed is no secret.
+            named = [reading for reading in readings if why.startswith(f"{reading.name}: ")]
+            is_open = bool(named) and all(
+                reading.command in open_commands and reading.source in ("stdout", "stderr") for reading in named
+            )
+        why = why if is_open else _SENTENCES[reason]
     return PastIteration(
         record.iteration,
         record.outcome,
-        record.reason,
+        reason,
         record.metric.value,
         record.changed_files,
         record.hypothesis_summary,
-        _why_for_agent(record, verify, readings),
+        why,
         idea,
         record.changed_loc,
         record.metric.delta,
         tried=record.tried,
         needed=record.metric.needed,
     )
-
-
-def _why_for_agent(record: IterationRecord, verify: Sequence[VerifyCommand], readings: Sequence[Reading]) -> str:
-    """The record's sentence; only the reason for a crash whose sentence may quote a command that sees hidden files.
-
-    Where a number was not there, the sentence begins with its name: what an open command itself printed is no secret.
-    """
-    if record.reason not in CRASHED:
-        return record.why
-    open_commands = {command.name for command in verify if command.sees == "candidate"}
-    last_command = record.verify[-1].name if record.verify else None
-    is_command_failure = record.reason in (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT)
-    is_open = last_command in open_commands if is_command_failure else len(open_commands) == len(verify)
-    if record.reason == Reason.NO_METRIC and not is_open:
-        named = [reading for reading in readings if record.why.startswith(f"{reading.name}: ")]
-        is_open = bool(named) and all(
-            reading.command in open_commands and reading.source in ("stdout", "stderr") for reading in named
-        )
-    return record.why if is_open else _SENTENCES[record.reason]
 
 
 def common_ending(texts: Sequence[str], max_lines: int = 20, max_bytes: int = 2048) -> str:
@@ -260,21 +248,14 @@ def read_crashes(project: Project, standing: Standing) -> tuple[str, int, str]:
     crashed.
     """
     tries = (record for record in project.ledger.recent if record.epoch == standing.epoch)
-    newest_tries = islice(
-        (record for record in tries if record.reason not in PROVIDER_FAILED), max(standing.crashes, _CRASH_AGE)
-    )
-    newest = [record for record in newest_tries if record.reason in CRASHED][: max(standing.crashes, 1)]
+    made = (record for record in tries if record.reason not in PROVIDER_FAILED)
+    crashed = (record for record in islice(made, max(standing.crashes, _CRASH_AGE)) if record.reason in CRASHED)
+    newest = list(islice(crashed, max(standing.crashes, 1)))
     if not newest:
         return "", 0, ""
     outputs = [_crash_output(project, record) for record in newest]
     endings = list(filter(None, outputs))
     return common_ending(endings) if len(endings) > 1 else "", newest[0].iteration, outputs[0]
-
-
-def _read_idea(project: Project, record: IterationRecord) -> str:
-    """The text of an iteration's plan, or of its change where there was no plan before it; "" where that is gone."""
-    plan = _stored_plan(project, record)
-    return _stored_text(plan if _stored_text(plan, "title") else _stored(project, record, "change"), "text")
 
 
 def open_ideas(project: Project, ahead: Sequence[Ahead]) -> tuple[str, ...]:
@@ -287,48 +268,43 @@ def open_ideas(project: Project, ahead: Sequence[Ahead]) -> tuple[str, ...]:
     newest = tries[:1] if tries and tries[0].benches is None else tries
     noted: list[str] = []
     for record in reversed(newest):
-        before, plan = _stored(project, record, "context"), _stored_plan(project, record)
-        noted += (idea for stored, key in ((before, "ideas"), (plan, "later")) for idea in _texts(stored, key))
+        noted += _stored(project, record, "context").get("ideas") or ()
+        noted += _stored_plan(project, record).get("later") or ()
     tried = (*(record.hypothesis_summary for record in newest), *(one.title for one in ahead))
-    titles = [_word_set(title) for title in tried]
-    open_now = (idea for idea in dict.fromkeys(noted) if not any(_is_about(_word_set(idea), title) for title in titles))
-    return tuple(open_now)[-IDEAS_LIMIT:]
+    titles = [_words_of(title) for title in tried]
+
+    def is_tried(idea: set[str]) -> bool:  # by a title that has all its words, or some of them and no others
+        return any(title and (idea <= title or title <= idea) for title in titles)
+
+    return tuple(idea for idea in dict.fromkeys(noted) if not is_tried(_words_of(idea)))[-IDEAS_LIMIT:]
 
 
-def _is_about(idea: set[str], title: set[str]) -> bool:
-    """Whether a title tries an idea: one has all the words of the other."""
-    return bool(title) and (idea <= title or title <= idea)
-
-
-def _word_set(text: str) -> set[str]:
+def _words_of(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()))
 
 
-def _stored_plan(project: Project, record: IterationRecord) -> Any:
+def _read_idea(project: Project, record: IterationRecord) -> str:
+    """The text of an iteration's plan, or of its change where there was no plan before it; "" where that is gone."""
+    plan = _stored_plan(project, record)
+    return str((plan if plan.get("title") else _stored(project, record, "change")).get("text") or "")
+
+
+def _stored_plan(project: Project, record: IterationRecord) -> dict[str, Any]:
     """The plan of an iteration as it is stored: of the second answer, where the first one had none."""
     return _stored(project, record, "plan") or _stored(project, record, "plan", 2)
 
 
-def _stored(project: Project, record: IterationRecord, answer: str, number: int = 1) -> Any:
-    """A checkpoint's value as plain JSON; None where it is gone."""
-    folder = project.run_folder(record.iteration)
-    return Checkpoints.stored_value(folder, CheckpointName(answer, number), project.ledger.seal)
-
-
-def _stored_text(stored: Any, key: str) -> str:
-    return str(stored.get(key) or "") if isinstance(stored, dict) else ""
-
-
-def _texts(stored: Any, key: str) -> Iterator[str]:
-    values = stored.get(key) if isinstance(stored, dict) else None
-    return (value for value in values or () if isinstance(value, str))
+def _stored(project: Project, record: IterationRecord, answer: str, number: int = 1) -> dict[str, Any]:
+    """A checkpoint's value as plain JSON; empty where it is gone."""
+    folder, seal = project.run_folder(record.iteration), project.ledger.seal
+    stored: dict[str, Any] | None = Checkpoints.stored_value(folder, CheckpointName(answer, number), seal)
+    return stored or {}
 
 
 def _crash_output(project: Project, record: IterationRecord) -> str:
     """The end of the output of a crashed candidate, as far as the agent may see it."""
     for number in range(len(record.attempts) + 1, 0, -1):
-        candidate = _stored(project, record, "candidate", number) or {}
-        if candidate.get("commit") == record.commit_hash:
-            evidence = _stored(project, record, "evidence", number) or {}
-            return str((evidence.get("failure") or {}).get("printed") or "")
+        if _stored(project, record, "candidate", number).get("commit") == record.commit_hash:
+            failure = _stored(project, record, "evidence", number).get("failure") or {}
+            return str(failure.get("printed") or "")
     return ""
