@@ -12,12 +12,13 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from goalseek.doctor.isolation import cheat_remedy
-from goalseek.evaluation.measurements import Evaluation, Target, measure_in_turn
+from goalseek.evaluation.measurements import Target, measure_in_turn
 from goalseek.git.merge import PatchError, patch_tree
 from goalseek.git.paths import quote_path
 from goalseek.git.trees import count_lines
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence, Verdict
+from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.statistics.fixed_seed import MIN_CANDIDATE_RUNS, describe_fixed_seed, has_fixed_seed
 from goalseek.statistics.noise_state import NoiseState, values_of
@@ -52,9 +53,8 @@ class CheatFinding(Finding, frozen=True):
     value: float | None = None
 
 
-def apply_cheat(evaluation: Evaluation, tree: str, name: str) -> AppliedCheat:
+def apply_cheat(project: Project, config: Config, tree: str, name: str) -> AppliedCheat:
     """A cheat of the manifest, applied to a tree; only changes of writable paths are taken."""
-    project, config = evaluation.project, evaluation.config
     objects, path = project.repository.objects, project.folder / name
     if path.is_file() and path.resolve() != project.folder.resolve() / Path(name):
         return AppliedCheat(name, "is reached through a link: what it points to is not hidden; name the file itself")

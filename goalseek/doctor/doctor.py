@@ -71,11 +71,13 @@ def examine(
             subject = subject_of(project, "doctor")
             incumbent = project.standing.incumbent
             tree = project.repository.tree_of(incumbent.commit if incumbent else project.repository.head())
-            cheats = tuple(apply_cheat(subject, tree, cheat.patch) for cheat in subject.config.manifest.cheat)
+            cheats = tuple(
+                apply_cheat(project, subject.config, tree, cheat.patch) for cheat in subject.config.manifest.cheat
+            )
             subject = structs.replace(subject, cheats=cheats, is_live=is_live)
             needed = list(ask_checks(subject, _NEEDED))
             is_sound = all(finding.ok for finding in needed)
-            target = current_target(subject) if is_sound and not is_quick else None
+            target = current_target(project, subject.config) if is_sound and not is_quick else None
             if target:
                 on_message(_describe_cost(cheats, target))
             yield from needed

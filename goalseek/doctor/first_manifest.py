@@ -20,7 +20,6 @@ from goalseek.doctor.diagnose import find_missing_path, unseen_file_hint
 from goalseek.doctor.subject import subject_of
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
-    Evaluation,
     MeasuredValue,
     baseline_error,
     baseline_target,
@@ -290,7 +289,7 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> tuple[MeasuredValue,
         project.is_committed_only = True
         check_fit(subject_of(project, "init"))
         config, folder = project.config_of(loaded.manifest), trial_folder(project)
-        target = baseline_target(Evaluation(project, config))
+        target = baseline_target(project, config)
         (run,) = measure_in_turn(project, [target], asked_by="init")
         number, commands = run.number, run.evidence.verify
         if not isinstance(number, Failure):

@@ -11,13 +11,14 @@ from copy import copy
 from goalseek.doctor.diagnose import OUTSIDE
 from goalseek.doctor.subject import Subject
 from goalseek.errors import GoalseekError, Rejected
-from goalseek.evaluation.measurements import Evaluation
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Context
+from goalseek.project.config import Config
+from goalseek.project.project import Project
 from goalseek.proposal.launch import AgentLaunch, forget_calls
 from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
@@ -59,7 +60,7 @@ def check_provider(subject: Subject) -> Iterator[Finding]:
         error.message += f" (in the climb's code, {incumbent.commit[:12]}, not your checkout)" if incumbent else ""
         raise
     yield Finding("good", f"{chosen.editors[0].name} can start" + (f" and {note}" if note else ""))
-    if finding := find_unseen_script(subject, chosen.commands, subject.code):
+    if finding := find_unseen_script(project, subject.config, chosen.commands, subject.code):
         raise GoalseekError(finding.text, finding.remedy, StopReason.PROVIDER)
     if forecast := forecast_cost(project.ledger.recent, subject.config.manifest.limits):
         yield Finding("good", forecast)
@@ -163,8 +164,8 @@ def _live(call: Call, provider: Provider) -> Finding:
     return Finding("good", f"{provider.name} answers ({reply.usage.tokens} tokens{cost}): {answer}", place="live")
 
 
-def _make_call(evaluation: Evaluation) -> Call:
-    project, config = evaluation.project, evaluation.config
+def _make_call(subject: Subject) -> Call:
+    project, config = subject.project, subject.config
     tree = project.places.scratch / "tree"
     recreate_folder(tree)
     call = AgentLaunch(project, config.manifest, tree, "doctor").call(
@@ -182,10 +183,9 @@ def writable_files(repository: Repository, scope: Scope, entries: Mapping[str, E
 
 
 def find_unseen_script(
-    evaluation: Evaluation, commands: Iterable[Sequence[str]], entries: Mapping[str, Entry]
+    project: Project, config: Config, commands: Iterable[Sequence[str]], entries: Mapping[str, Entry]
 ) -> Finding | None:
     """A script of an agent's command that its tree lacks."""
-    project, config = evaluation.project, evaluation.config
     prefix, is_seen = config.scope.prefix, config.scope.seen_by("agent")
     is_shared = matcher(config.manifest.scope.share)
 

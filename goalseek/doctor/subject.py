@@ -5,15 +5,17 @@ from __future__ import annotations
 import typing
 from collections.abc import Mapping
 
-from goalseek.evaluation.measurements import Evaluation
+from msgspec import Struct
+
 from goalseek.git.objects import Entry
+from goalseek.project.config import Config
 from goalseek.project.project import Project
 
 if typing.TYPE_CHECKING:
     from goalseek.doctor.cheats import AppliedCheat
 
 
-class Subject(Evaluation, frozen=True):
+class Subject(Struct, frozen=True):
     """What a command is about to measure or change.
 
     ``entries`` are the files of the tree that the ruler is, or will be, taken from; ``code`` are those that candidates
@@ -21,6 +23,8 @@ class Subject(Evaluation, frozen=True):
     to the provider.
     """
 
+    project: Project
+    config: Config
     command: str
     entries: Mapping[str, Entry]
     code: Mapping[str, Entry]

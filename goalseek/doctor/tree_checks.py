@@ -202,7 +202,8 @@ def check_trees(subject: Subject) -> Iterator[Finding]:
     """Workspace and bench can be made."""
     project, incumbent = subject.project, subject.project.standing.incumbent
     try:
-        sync_bench(subject, project.repository.tree_of(incumbent.commit if incumbent else project.repository.head()))
+        commit = incumbent.commit if incumbent else project.repository.head()
+        sync_bench(project, subject.config, project.repository.tree_of(commit))
         if incumbent:
             project.workspace(subject.config)
     except (GoalseekError, OSError) as error:

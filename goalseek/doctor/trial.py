@@ -12,7 +12,6 @@ from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
 from goalseek.doctor.isolation import describe_reading
 from goalseek.doctor.tree_checks import fixed_seed_note
 from goalseek.evaluation.measurements import (
-    Evaluation,
     MeasuredValue,
     Target,
     baseline_error,
@@ -86,7 +85,7 @@ def try_verifier(
             if is_fit:
                 yield from measure_cheats(project, subject, cheats)
         finally:
-            sync_bench(Evaluation(project, subject.config), subject.tree)
+            sync_bench(project, subject.config, subject.tree)
         if cheats and not is_fit:
             yield Finding("note", "no cheat was tried: first correct the verifier", "then: goalseek doctor", "cheat")
     finally:

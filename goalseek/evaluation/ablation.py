@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import (
-    Evaluation,
     MeasuredValue,
     Target,
     alternate,
@@ -82,10 +81,9 @@ def ablate(
     best, in twice as many pairs; until then the change that looked best goes back into it. Raises GoalseekError where
     the best has no number any more.
     """
-    evaluation = Evaluation(project, project.config())
-    runs = _Runs(evaluation, chain.end, on_message)
+    runs = _Runs(project, chain.end, on_message)
     changes = tuple(
-        _judge(evaluation, runs, chain, change.record, pairs)
+        _judge(runs, chain, change.record, pairs)
         for change in chain.changes
         if change.record.iteration in numbers and change.record.taken_back is None  # a person's word stands
     )
@@ -96,7 +94,7 @@ def ablate(
     while useless:
         left_out = tuple(sorted(change.iteration for change in useless))
         names = f"without {', '.join(map(str, left_out))}"
-        loss, words = _compare(evaluation, runs, chain, left_out, pairs)
+        loss, words = _compare(runs, chain, left_out, pairs)
         if not loss:
             put_back.append(f"{names}, measured afresh against the best: {words}, so nothing is lost")
             return Ablation(changes, left_out, "; ".join(put_back))
@@ -104,9 +102,9 @@ def ablate(
     return Ablation(changes, (), "; ".join([*put_back, "nothing is left out"]))
 
 
-def _judge(evaluation: Evaluation, runs: _Runs, chain: KeptChain, record: IterationRecord, pairs: int) -> AblatedChange:
+def _judge(runs: _Runs, chain: KeptChain, record: IterationRecord, pairs: int) -> AblatedChange:
     """Whether a change earns its lines."""
-    number, objects = record.iteration, evaluation.project.repository.objects
+    number, objects = record.iteration, runs.project.repository.objects
     name = f"iteration {number}, {commit_title(record)}"
     try:
         tree = leave_out(objects, chain, {number}).end
@@ -124,12 +122,10 @@ def _judge(evaluation: Evaluation, runs: _Runs, chain: KeptChain, record: Iterat
     return AblatedChange(number, f"{name}, {words}: with it {difference.in_words()}", earns, errors)
 
 
-def _compare(
-    evaluation: Evaluation, runs: _Runs, chain: KeptChain, left_out: Collection[int], pairs: int
-) -> tuple[str, str]:
+def _compare(runs: _Runs, chain: KeptChain, left_out: Collection[int], pairs: int) -> tuple[str, str]:
     """What is lost without these changes, "" for nothing, and the fresh comparison with the best in words."""
     try:
-        tree = leave_out(evaluation.project.repository.objects, chain, left_out).end
+        tree = leave_out(runs.project.repository.objects, chain, left_out).end
     except GoalseekError as error:
         return error.message, ""
     measured = runs.pairs(tree, f"without {', '.join(map(str, left_out))}, afresh", 2 * pairs)
@@ -137,9 +133,9 @@ def _compare(
         return f"there is no number: {measured.why}", ""
     backwards = [(best, result) for result, best in measured]
     difference, errors = runs.difference(backwards)
-    baseline = evaluation.project.standing.baseline
+    baseline = runs.project.standing.baseline
     assert baseline
-    for guard in evaluation.config.manifest.guard:
+    for guard in runs.config.manifest.guard:
         best, result = (median([run.guards[guard.name] for run in side]) for side in zip(*backwards, strict=True))
         before = baseline.guards.get(guard.name)
         if (why := guard_violation(guard, result, before)) and not guard_violation(guard, best, before):
@@ -151,13 +147,13 @@ def _compare(
 class _Runs:
     """The runs of trees against the best: those recorded since the last iteration, and the missing ones."""
 
-    def __init__(self, evaluation: Evaluation, best: str, on_message: Callable[[str], None]) -> None:
-        self._evaluation = evaluation
+    def __init__(self, project: Project, best: str, on_message: Callable[[str], None]) -> None:
+        self.project, self.config = project, project.config()
         self._best = best
         self._on_message = on_message
-        self._is_exact = needs_one_run(evaluation.config.manifest.metric, evaluation.project.standing)
+        self._is_exact = needs_one_run(self.config.manifest.metric, project.standing)
         self._stored: dict[str, deque[MeasuredValue]] = {}
-        history, ours = evaluation.project.ledger.history, (ASKED_BY, evaluation.project.standing.ruler)
+        history, ours = project.ledger.history, (ASKED_BY, project.standing.ruler)
         for run in takewhile(lambda record: not isinstance(record, IterationRecord), history.newest()):
             if isinstance(run, MeasurementRecord) and (run.asked_by, run.ruler) == ours:
                 self._stored.setdefault(run.tree, deque()).appendleft(value_before(run))
@@ -169,7 +165,7 @@ class _Runs:
         number.
         """
         count = 1 if self._is_exact else count
-        project, config = self._evaluation.project, self._evaluation.config
+        project, config = self.project, self.config
         values: list[MeasuredValue] = []
 
         def missing() -> Iterator[Target]:
@@ -194,8 +190,7 @@ class _Runs:
 
     def difference(self, pairs: Pairs) -> tuple[SettledDifference, float]:
         """How much better the second of each pair is, and in how many standard errors of the climb's noise."""
-        standing = self._evaluation.project.standing
-        noise, metric = standing.noise, self._evaluation.config.manifest.metric
+        noise, metric = self.project.standing.noise, self.config.manifest.metric
         values = [(before.value, after.value) for before, after in pairs]
         difference = settle(metric.direction, values, noise.all_positive, metric.unit)
         return difference, standard_errors(metric.direction, values, noise.pairs, noise.all_positive)

@@ -6,7 +6,6 @@ from msgspec import structs
 
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.measurements import (
-    Evaluation,
     measure_in_turn,
     origin_tree,
     pinned_target,
@@ -17,7 +16,9 @@ from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Holdout, Manifest
 from goalseek.phase_values import Failure
+from goalseek.project.config import Config
 from goalseek.project.landing import landing
+from goalseek.project.project import Project
 from goalseek.records import HoldoutRecord
 from goalseek.statistics.scale import scale_of
 from goalseek.values import Phase, Reason, StopReason
@@ -36,10 +37,10 @@ def due_looks(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str
     return tuple(target for target, commit in targets if (target, commit) not in looked_at)
 
 
-def look_at_holdout(evaluation: Evaluation, is_end: bool) -> None:
+def look_at_holdout(project: Project, config: Config, is_end: bool) -> None:
     """Makes the looks that are due. One whose command fails is recorded as failed, and not made again."""
-    for side in due_looks(evaluation.config.manifest, evaluation.project.standing, is_end):
-        _look(evaluation, side)
+    for side in due_looks(config.manifest, project.standing, is_end):
+        _look(project, config, side)
 
 
 def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
@@ -54,9 +55,9 @@ def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
     return structs.replace(manifest, verify=(*manifest.commands, command), metric=metric, guard=(), holdout=None)
 
 
-def _look(evaluation: Evaluation, side: str) -> None:
+def _look(project: Project, config: Config, side: str) -> None:
     """One look at ``side``, the baseline or the best; it is charged for one that was killed."""
-    project, config, standing = evaluation.project, evaluation.config, evaluation.project.standing
+    standing = project.standing
     assert config.manifest.holdout and standing.origin and standing.best
     holdout, manifest = config.manifest.holdout, with_holdout(config.manifest, config.manifest.holdout)
     bench: BenchName = "a" if side == "baseline" else "b"
@@ -64,12 +65,7 @@ def _look(evaluation: Evaluation, side: str) -> None:
     project.watch.on_phase(commit.iteration, Phase.HOLDOUT)
     project.show("running", commit.iteration, Phase.HOLDOUT)
     begun = HoldoutRecord(
-        seq=0,
-        kind="holdout",
-        project=project.repository.name,
-        run_id=project.run_id,
-        epoch=standing.epoch,
-        timestamp=project.ledger.now(),
+        **project.record_head("holdout", standing.epoch),
         look=standing.looks + 1,
         of=side,
         iteration=commit.iteration,
@@ -81,7 +77,7 @@ def _look(evaluation: Evaluation, side: str) -> None:
     )
     with landing(project) as current:
         current.append(begun)
-    tree = origin_tree(evaluation) if side == "baseline" else commit.tree
+    tree = origin_tree(project, config) if side == "baseline" else commit.tree
     target = pinned_target(standing, structs.replace(config, manifest=manifest), tree, bench)
     seconds = project.activity.phase_seconds = seconds_outside(project, holdout_key(project.standing))
     with seconds.of(Phase.HOLDOUT):

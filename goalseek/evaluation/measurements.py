@@ -33,13 +33,6 @@ from goalseek.workspace.places import BenchName
 Value = TypeVar("Value")
 
 
-class Evaluation(Struct, frozen=True):
-    """An open project under one configuration: what is measured outside an iteration is measured with these."""
-
-    project: Project
-    config: Config
-
-
 class MeasuredValue(Struct, frozen=True):
     """One value of a tree. ``seconds`` are those of all commands together; ``seed`` is None where it was not recorded.
 
@@ -90,11 +83,10 @@ def pinned_target(standing: Standing, config: Config, tree: str, bench: BenchNam
     return Target(config, tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds, bench=bench, name=name)
 
 
-def origin_tree(evaluation: Evaluation) -> str:
+def origin_tree(project: Project, config: Config) -> str:
     """The code of the first baseline under this ruler; all else is as at the present one."""
-    standing = evaluation.project.standing
-    assert standing.origin and standing.baseline
-    return compose_tree(evaluation.project, evaluation.config, standing.baseline.tree, standing.origin.tree)
+    assert project.standing.origin and project.standing.baseline
+    return compose_tree(project, config, project.standing.baseline.tree, project.standing.origin.tree)
 
 
 def compose_tree(project: Project, config: Config, ruler_tree: str, code_tree: str) -> str:
@@ -110,23 +102,22 @@ def replace_files(objects: Objects, tree: str, other: str, takes: Callable[[str]
     return objects.splice(tree, edits) if edits else tree
 
 
-def current_target(evaluation: Evaluation) -> Target:
+def current_target(project: Project, config: Config) -> Target:
     """The tree that is climbed from: the incumbent's, or before the first baseline what that will measure."""
-    standing = evaluation.project.standing
+    standing = project.standing
     incumbent = standing.incumbent
     if incumbent is None:
-        return baseline_target(evaluation)
+        return baseline_target(project, config)
     runs = tuple(CommandRun(name, 0, seconds) for name, seconds in incumbent.seconds.items())
     kept = MeasuredValue(incumbent.value, incumbent.guards, runs, sum(incumbent.seconds.values()), before=True)
-    target = pinned_target(standing, evaluation.config, incumbent.tree)
+    target = pinned_target(standing, config, incumbent.tree)
     return structs.replace(target, known=(kept, *map(value_before, standing.pooled(target.tree, target.ruler))))
 
 
-def baseline_target(evaluation: Evaluation) -> Target:
+def baseline_target(project: Project, config: Config) -> Target:
     """HEAD's tree, which the next baseline will measure."""
-    project, standing = evaluation.project, evaluation.project.standing
-    tree = project.repository.tree_of(project.repository.head())
-    target = Target(evaluation.config, tree, take_ruler(evaluation).digest, standing.epoch + 1, tree)
+    standing, tree = project.standing, project.repository.tree_of(project.repository.head())
+    target = Target(config, tree, take_ruler(project, config).digest, standing.epoch + 1, tree)
     return structs.replace(target, known=tuple(map(value_before, standing.pooled(target.tree, target.ruler))))
 
 
@@ -220,10 +211,10 @@ def seconds_outside(project: Project, what: str) -> PhaseSeconds:
     return PhaseSeconds(checkpoints, project.activity.seconds)
 
 
-def sync_bench(evaluation: Evaluation, tree: str) -> None:
+def sync_bench(project: Project, config: Config, tree: str) -> None:
     """Brings every view of the bench on which trees are measured to this tree."""
-    bench = evaluation.project.lane.bench(evaluation.config.trees, "a")
-    for sees in dict.fromkeys(command.sees for command in evaluation.config.manifest.commands):
+    bench = project.lane.bench(config.trees, "a")
+    for sees in dict.fromkeys(command.sees for command in config.manifest.commands):
         if sees is not None:
             bench.sync_to(sees, tree)
 
@@ -239,12 +230,7 @@ def record_measurement(project: Project, target: Target, measurement: MeasuredVa
     """Writes a measurement into the ledger, where the next baseline finds it."""
     make_log_folders(project.loaded)
     record = MeasurementRecord(
-        seq=0,
-        kind="measurement",
-        project=project.repository.name,
-        run_id=project.run_id,
-        epoch=target.epoch,
-        timestamp=project.ledger.now(),
+        **project.record_head("measurement", target.epoch),
         tree=target.tree,
         ruler=target.ruler,
         asked_by=asked_by,
@@ -271,10 +257,9 @@ def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> E
     )
 
 
-def take_ruler(evaluation: Evaluation) -> Ruler:
+def take_ruler(project: Project, config: Config) -> Ruler:
     """The ruler as HEAD and the manifest have it now."""
-    repository = evaluation.project.repository
-    return ruler_of(evaluation.config, repository.files_of(repository.head()))
+    return ruler_of(config, project.repository.files_of(project.repository.head()))
 
 
 def ruler_of(config: Config, entries: Mapping[str, Entry]) -> Ruler:

@@ -15,7 +15,6 @@ from msgspec import structs
 
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation.measurements import (
-    Evaluation,
     MeasuredValue,
     Number,
     Target,
@@ -99,8 +98,8 @@ def noise_target(project: Project) -> Target:
     """
     standing, incumbent = project.standing, project.standing.incumbent
     if incumbent is None:
-        return current_target(Evaluation(project, project.config_for_baseline()))
-    target = current_target(Evaluation(project, project.config()))
+        return current_target(project, project.config_for_baseline())
+    target = current_target(project, project.config())
 
     def is_alone(record: IterationRecord) -> bool:
         return setting_of(record.benches, record.host) == (None, None)

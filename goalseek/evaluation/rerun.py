@@ -23,7 +23,7 @@ from goalseek.records import IterationRecord
 from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, spread
-from goalseek.values import CommandRun, Reason, VerifierRun
+from goalseek.values import CommandRun, Reason
 
 How = Literal["equal", "within", "differs"]
 REPEATABILITY = 2.8  # sd of one run: two runs of the same code differ by less 19 times in 20 (ISO 5725)
@@ -87,10 +87,24 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
         first = deviations[0]
         message = f"the records do not hold, so nothing is compared with them: {first.where}: {first.what}"
         raise GoalseekError(message, "goalseek audit names every difference", BAD_FINDING)
-    record, standing = _record_to_reproduce(project, number), project.standing
-    assert standing.baseline and record.tree_hash and record.commit_hash
+    record, standing = project.ledger.history.iteration(number), project.standing
+    if record is None or standing.baseline is None:
+        raise GoalseekError(f"there is no record of iteration {number}", "see: goalseek log", USAGE)
+    if record.epoch != standing.epoch or record.digests.get("ruler") != standing.ruler:
+        message = (
+            f"iteration {number} was measured with the verifier of epoch {record.epoch}, and that of epoch "
+            f"{standing.epoch} is pinned now: numbers of two verifiers are never compared"
+        )
+        hint = f"the pinned verifier measured iteration {standing.baseline.iteration} and those after it"
+        raise GoalseekError(message, hint, USAGE)
+    # The recorded guards are from the candidate's last run too.
+    last_run = next((run for run in reversed(record.runs) if run.of == "candidate"), None)
+    recorded = last_run.value if last_run and record.reason not in CRASHED else None
+    if not record.tree_hash or (record.reason not in CRASHED and recorded is None):
+        message = f"iteration {number} was never measured: {record.outcome} / {record.reason}"
+        raise GoalseekError(message, "see: goalseek log", USAGE)
+    assert record.commit_hash
     config = project.config((standing.baseline.tree, record.tree_hash))
-    last_run = _last_run(record)
     on_message(
         f"audit: measuring iteration {number} again, {record.commit_hash[:12]} ({record.outcome}, {record.reason}); "
         + (f"it took {format_duration(last_run.seconds)}" if last_run else "how long it takes is not recorded")
@@ -101,7 +115,7 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
     runs = measure_in_turn(project, (target, target))
     evidence = next(runs).evidence
     verify, noise = evidence.verify, standing.noise
-    reproduction = _reproduce(config.manifest, standing, record, evidence)
+    reproduction = _reproduce(config.manifest, standing, record, recorded, evidence)
     is_other = any(number.how == "differs" for number in reproduction.numbers[:1])
     if is_other and (noise.differed or not noise.agreed):
         on_message("audit: it is another number; measuring once more, to see whether it moves by itself")
@@ -122,39 +136,11 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
     )
 
 
-def _record_to_reproduce(project: Project, number: int) -> IterationRecord:
-    """The record to compare with. Raises GoalseekError where there is none that can be."""
-    standing = project.standing
-    record = project.ledger.history.iteration(number)
-    if record is None or standing.baseline is None:
-        raise GoalseekError(f"there is no record of iteration {number}", "see: goalseek log", USAGE)
-    if record.epoch != standing.epoch or record.digests.get("ruler") != standing.ruler:
-        message = (
-            f"iteration {number} was measured with the verifier of epoch {record.epoch}, and that of epoch "
-            f"{standing.epoch} is pinned now: numbers of two verifiers are never compared"
-        )
-        hint = f"the pinned verifier measured iteration {standing.baseline.iteration} and those after it"
-        raise GoalseekError(message, hint, USAGE)
-    if not record.tree_hash or (record.reason not in CRASHED and _recorded_value(record) is None):
-        message = f"iteration {number} was never measured: {record.outcome} / {record.reason}"
-        raise GoalseekError(message, "see: goalseek log", USAGE)
-    return record
-
-
-def _last_run(record: IterationRecord) -> VerifierRun | None:
-    """The candidate's last run, which the recorded guards are from."""
-    return next((run for run in reversed(record.runs) if run.of == "candidate"), None)
-
-
-def _recorded_value(record: IterationRecord) -> float | None:
-    """The last value that the candidate was given; None where it failed or was never measured."""
-    run = _last_run(record)
-    return run.value if run and record.reason not in CRASHED else None
-
-
-def _reproduce(manifest: Manifest, standing: Standing, record: IterationRecord, evidence: Evidence) -> Reproduction:
-    """Compares evidence with the record, which has a value or a failure."""
-    recorded, value = _recorded_value(record), evidence.runs[0].value
+def _reproduce(
+    manifest: Manifest, standing: Standing, record: IterationRecord, recorded: float | None, evidence: Evidence
+) -> Reproduction:
+    """Compares evidence with the record, which has the value ``recorded``, or failed."""
+    value = evidence.runs[0].value
     failure = f"{evidence.failure.reason}: {evidence.failure.why}" if evidence.failure else ""
     if recorded is None and value is not None:
         return Reproduction("differs", (f"it failed then ({record.reason}), and gives {format_number(value)} now",))

@@ -13,7 +13,6 @@ from msgspec import structs
 
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import (
-    Evaluation,
     Target,
     alternate,
     measure_in_turn,
@@ -28,6 +27,7 @@ from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
+from goalseek.project.config import Config
 from goalseek.project.landing import landing
 from goalseek.project.limits import seconds_left
 from goalseek.project.progress import needs_settling
@@ -54,10 +54,9 @@ def pairs_in_time(manifest: Manifest, standing: Standing, now: datetime) -> int:
     return min(manifest.metric.settle, max(0, int(remaining / each)))
 
 
-def settle_at_end(evaluation: Evaluation) -> None:
+def settle_at_end(project: Project, config: Config) -> None:
     """Settles where that is needed, with as many pairs as there is time for. A failure is a note, not an error."""
-    project, manifest = evaluation.project, evaluation.config.manifest
-    standing = project.standing
+    manifest, standing = config.manifest, project.standing
     if not needs_settling(manifest, standing):
         return
     killed_seconds = seconds_outside(project, settle_key(standing)).before
@@ -74,29 +73,28 @@ def settle_at_end(evaluation: Evaluation) -> None:
     project.watch.on_phase(standing.last_iteration, Phase.SETTLE)
     project.show("running", standing.last_iteration, Phase.SETTLE)
     try:
-        _settle(evaluation, pairs)
+        _settle(project, config, pairs)
     except GoalseekError as error:
         if error.stop_reason == StopReason.TAMPERED:
             raise
         project.watch.on_note(f"{error.message}; {error.hint or later}")
 
 
-def settle_on_request(evaluation: Evaluation) -> None:
+def settle_on_request(project: Project, config: Config) -> None:
     """Settles because a person asks for it; of a metric that repeats exactly it only notes that.
 
     Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
     """
-    project, metric = evaluation.project, evaluation.config.manifest.metric
-    standing = project.standing
+    metric, standing = config.manifest.metric, project.standing
     if standing.keeps and not standing.noise.differed and metric.noise == "auto":
         project.watch.on_note("the same code always gave the same number, so one run each is enough: nothing to settle")
     else:
-        _settle(evaluation, metric.settle or PAIRS)
+        _settle(project, config, metric.settle or PAIRS)
 
 
-def _settle(evaluation: Evaluation, count: int) -> None:
+def _settle(project: Project, config: Config, count: int) -> None:
     """Measures baseline and best afresh in turn, and records the difference."""
-    project, config, standing = evaluation.project, evaluation.config, evaluation.project.standing
+    standing = project.standing
     baseline, best = standing.origin, standing.best
     if baseline is None or best is None or not standing.keeps:
         raise GoalseekError("nothing was kept: there is nothing to settle", "see: goalseek log", USAGE)
@@ -104,7 +102,7 @@ def _settle(evaluation: Evaluation, count: int) -> None:
     other = "" if standing.first == baseline else f" of iteration {baseline.iteration}, this verifier's first,"
     text = f"settling: baseline{other} and best afresh in turn, {pluralize(count, 'pair')}"
     project.watch.on_note(f"{text}, about {duration}")
-    before = pinned_target(standing, config, origin_tree(evaluation), "a", "the baseline")
+    before = pinned_target(standing, config, origin_tree(project, config), "a", "the baseline")
     after = pinned_target(standing, config, best.tree, "b", "the best")
     for target in itertools.islice(alternate(before, after, count), len(standing.settling), None):
         _measure_next(project, target)
@@ -113,12 +111,7 @@ def _settle(evaluation: Evaluation, count: int) -> None:
     metric = config.manifest.metric
     result = settle(metric.direction, pairs, standing.noise.all_positive, metric.unit)
     record = SettleRecord(
-        seq=0,
-        kind="settle",
-        project=project.repository.name,
-        run_id=project.run_id,
-        epoch=standing.epoch,
-        timestamp=project.ledger.now(),
+        **project.record_head("settle", standing.epoch),
         metric=metric.name,
         direction=metric.direction,
         ruler=standing.ruler,

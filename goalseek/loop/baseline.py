@@ -14,7 +14,7 @@ from msgspec import structs
 from goalseek.doctor.diagnose import unseen_file_hint
 from goalseek.doctor.tree_checks import fixed_seed_note
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.evaluation.measurements import Evaluation, baseline_error, compose_tree, take_ruler
+from goalseek.evaluation.measurements import baseline_error, compose_tree, take_ruler
 from goalseek.git.commits import candidate_message
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
@@ -45,7 +45,7 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     """
     end_unfinished(project)
     config = note_dropped_files(project, project.config_for_baseline(), source)
-    ruler = take_ruler(Evaluation(project, config))
+    ruler = take_ruler(project, config)
     made_from = f"{ruler.digest} {project.repository.head()} {source or ''}"
     iteration = Iteration(project, config, made_from, phase_limit, is_limited=False)
     context = read_baseline_context(iteration)

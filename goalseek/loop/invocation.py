@@ -14,7 +14,6 @@ from goalseek.doctor.checks import ask_checks, check_fit
 from goalseek.doctor.subject import subject_of
 from goalseek.errors import GoalseekError, LimitReached
 from goalseek.evaluation.holdout import due_looks, look_at_holdout
-from goalseek.evaluation.measurements import Evaluation
 from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
 from goalseek.files import read_object, write_atomic
 from goalseek.git.packing import pack_when_due
@@ -109,7 +108,7 @@ class Invocation:
         self.show_progress(spending)
         if spending.ahead and due_looks(config.manifest, project.standing, is_end=False):
             return None
-        look_at_holdout(Evaluation(project, config), is_end=False)
+        look_at_holdout(project, config, is_end=False)
         if has_candidate:
             has_room = self._ends.count is None or self._count + len(spending.ahead) < self._ends.count
             return config if has_room else None
@@ -164,10 +163,10 @@ class Invocation:
             project.watch.on_note(with_manifest_option(text, project.loaded.path))
         cost = seconds_to_settle(config.manifest, project.standing)
         if is_run_over or (project.stop.reason == StopReason.COUNT and cost < _SETTLING_SHARE * self._seconds):
-            settle_at_end(Evaluation(project, config))
+            settle_at_end(project, config)
         if not is_run_over:
             return
-        look_at_holdout(Evaluation(project, config), is_end=True)
+        look_at_holdout(project, config, is_end=True)
         if warning := small_set_warning(config.manifest.metric, project.standing):
             project.watch.on_note(warning)
 

@@ -10,7 +10,6 @@ from typing import Concatenate, Literal, ParamSpec, TypeVar
 from goalseek.doctor.diagnose import find_missing_path
 from goalseek.doctor.provider_checks import find_unseen_script
 from goalseek.errors import Rejected
-from goalseek.evaluation.measurements import Evaluation
 from goalseek.ledger.checkpoints import Begun, CheckpointName
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.loop.attempts import Attempts, OpenAttempt
@@ -184,7 +183,7 @@ class Iteration:
         """A likely cause of a provider's failure, to be added to its own message: a script that its tree lacks."""
         project = self.project
         entries = project.repository.objects.files(self.incumbent.tree)
-        finding = find_unseen_script(Evaluation(project, self.config), project.provider().commands, entries)
+        finding = find_unseen_script(project, self.config, project.provider().commands, entries)
         return f"; {finding}" if finding else ""
 
     @property

@@ -172,6 +172,7 @@ class _Trial:
 
     def run(self, command: VerifyCommand) -> None:
         """Runs a command. Raises NoNumber where its end, or what it wrote, ends the measurement."""
+        assert command.sees is not None
         verifier, once = self._verifier, self._once if command.once else None
         if once and once.is_done:
             self._log.write(f"[{command.name} runs once, and did]\n".encode())
@@ -185,7 +186,18 @@ class _Trial:
         run_folder = self.fresh[kind]
         before = file_facts(run_folder.path) if command.once else {}
         try:
-            result = self.results[command.name] = self._run_on_bench(command, run_folder.path)
+            root = verifier.bench.sync_to(command.sees, self._spec.tree)
+            below = root / verifier.places.prefix
+            if command.sees != "hidden":
+                copy_given_folders(verifier, below)
+            self._outputs.mkdir(parents=True, exist_ok=True)
+            files.copy_regular_files(self._outputs, below, None, 2**63)
+            variables = {
+                "GOALSEEK_RUN_DIR": str(run_folder.path),
+                "GOALSEEK_ITERATION": str(self._spec.iteration),
+                "GOALSEEK_SEED": str(self._spec.seed),
+            }
+            result = self.results[command.name] = run_command(verifier, command, root, variables, self._log)
             refuse_failed(verifier, command, result)
             _refuse_changed_ruler(verifier, command)
             collect_outputs(verifier, command, self._spec.tree, run_folder, self._stale)
@@ -196,22 +208,6 @@ class _Trial:
                 raise
             why = f"{command.name}: what it handed on left no room on the disk"
             raise NoNumber(Reason.VERIFY_FAILED, why) from None
-
-    def _run_on_bench(self, command: VerifyCommand, run_folder: Path) -> ProgramResult:
-        assert command.sees is not None
-        verifier = self._verifier
-        root = verifier.bench.sync_to(command.sees, self._spec.tree)
-        below = root / verifier.places.prefix
-        if command.sees != "hidden":
-            copy_given_folders(verifier, below)
-        self._outputs.mkdir(parents=True, exist_ok=True)
-        files.copy_regular_files(self._outputs, below, None, 2**63)
-        variables = {
-            "GOALSEEK_RUN_DIR": str(run_folder),
-            "GOALSEEK_ITERATION": str(self._spec.iteration),
-            "GOALSEEK_SEED": str(self._spec.seed),
-        }
-        return run_command(verifier, command, root, variables, self._log)
 
     def read_numbers(self) -> tuple[float, dict[str, float]]:
         """The metric and the guards. Raises NoNumber."""

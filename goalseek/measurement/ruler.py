@@ -8,7 +8,6 @@ import json
 import os
 import typing
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -196,23 +195,31 @@ def differences_of_head(loaded: ManifestFile, location: Location, baseline: str)
         return HeadDifferences()
     scope = manifest_scope(loaded, loaded.manifest, folder_prefix(location.top, loaded.folder))
     try:
-        ruler_text, head = _read_ruler_and_head(location, loaded.manifest.project.name)
-        changed_blobs = _changed_blobs(location, baseline, head)
-        writable_blobs = {path: blob for path, blob in changed_blobs.items() if scope.kind(path) == "writable"}
-        tip = f"refs/goalseek/{loaded.manifest.project.name}/tip"
-        new_paths, leaves = _paths_not_climbed(location, f"{baseline}..{tip}", writable_blobs), ""
+        refs = f"refs/goalseek/{loaded.manifest.project.name}"
+        ruler = Ruler.from_json(git("cat-file", "blob", f"{refs}/ledger:ruler.json", git_dir=location.git_dir).decode())
+        changed_blobs, tip = _changed_blobs(location, baseline, "HEAD"), f"{refs}/tip"
+        blobs = {path: blob for path, blob in changed_blobs.items() if scope.kind(path) == "writable"}
+        new_paths, leaves = [], ""
+        if blobs:
+            # What a commit since the baseline brought in is a kept change that came home.
+            arguments = ("log", "--first-parent", "--format=", "--raw", "--no-abbrev", f"{baseline}..{tip}")
+            climbed = git(*arguments, git_dir=location.git_dir)
+            new_paths = [path for path, blob in blobs.items() if blob.strip("0") and blob.encode() not in climbed]
         if new_paths:
             origin = _find_origin(location, baseline, scope)
-            new_blobs = _changed_blobs(location, origin, head)
+            new_blobs = _changed_blobs(location, origin, "HEAD")
             new_paths = [path for path in new_paths if path in new_blobs]
             if any(scope.kind(path) == "writable" for path in _changed_blobs(location, origin, tip)):
                 leaves = ", and leaves the kept changes: goalseek promote, and merge them first"
     except GitFailed:
         return HeadDifferences()
-    ruler = Ruler.from_json(ruler_text)
     keys = tuple(f"key {key}" for key in differing_keys(loaded.manifest, ruler))
-    hidden = _changed_hidden_files(loaded, base_of(loaded, location.top), ruler)
-    hidden_files = [f"{loaded.manifest.scope.hidden_from}/{quote_path(path)}" for path in hidden]
+    folder, hidden = loaded.manifest.scope.hidden_from, []
+    if folder and folder == ruler.keys["scope"].get("hidden_from"):  # another folder is a key that differs
+        from goalseek.workspace import hidden_files
+
+        listing = hidden_files.changed_files(base_of(loaded, location.top) / folder, ruler.hidden_from)
+        hidden = [f"{folder}/{quote_path(path)}" for path in listing]
     own = proposer_files(loaded.manifest, scope)
     own |= _files_named(loaded.manifest.notify.command or (), loaded.manifest, scope.prefix)
     paths = [path for path in changed_blobs if scope.in_ruler(path) and path not in own]
@@ -221,7 +228,7 @@ def differences_of_head(loaded: ManifestFile, location: Location, baseline: str)
     verb, them = ("are", "them") if len(new_paths) > 1 else ("is", "it")
     names = abbreviate([quote_path(path) for path in new_paths])
     code = f"HEAD's {names} {verb} not in the climb; goalseek baseline --from HEAD climbs from {them}{leaves}"
-    return HeadDifferences(keys, (*hidden_files, *files), code if names else "")
+    return HeadDifferences(keys, (*hidden, *files), code if names else "")
 
 
 def _find_origin(location: Location, baseline: str, scope: Scope) -> str:
@@ -237,14 +244,6 @@ def _find_origin(location: Location, baseline: str, scope: Scope) -> str:
                 return source
         origin = parents[0]
     return origin
-
-
-def _paths_not_climbed(location: Location, commits: str, blobs: dict[str, str]) -> list[str]:
-    """The paths whose blob none of these commits brought in: it is no kept change that came home."""
-    if not blobs:
-        return []
-    listing = git("log", "--first-parent", "--format=", "--raw", "--no-abbrev", commits, git_dir=location.git_dir)
-    return [path for path, blob in blobs.items() if blob.strip("0") and blob.encode() not in listing]
 
 
 def proposer_files(manifest: Manifest, scope: Scope) -> set[str]:
@@ -266,22 +265,6 @@ def _files_named(words: Iterable[str], manifest: Manifest, prefix: str) -> set[s
     return {prefix + path for path in map(os.path.normpath, words) if path not in verifying}
 
 
-def _read_ruler_and_head(location: Location, project_name: str) -> tuple[str, str]:
-    """The ruler's JSON and the commit of HEAD, by one git process. Raises GitFailed where one of them is missing."""
-    names = (f"refs/goalseek/{project_name}/ledger:ruler.json", "HEAD")
-    stdin = "".join(f"{name}\n" for name in names).encode()
-    output = git("cat-file", "--batch", git_dir=location.git_dir, stdin=stdin)
-    header, _, body = output.partition(b"\n")
-    fields = header.split(b" ")
-    if fields[1:2] != [b"blob"]:
-        raise GitFailed(("cat-file", names[0]), 1, header)
-    size = int(fields[2])
-    head, kind, *_ = body[size + 1 :].partition(b"\n")[0].split(b" ")
-    if kind != b"commit":
-        raise GitFailed(("cat-file", names[1]), 1, head)
-    return body[:size].decode(), head.decode()
-
-
 def _changed_blobs(location: Location, before: str, after: str) -> dict[str, str]:
     """The blob that each path which differs between two commits has in the second; zeros where it is gone there."""
     if before == after:
@@ -289,13 +272,3 @@ def _changed_blobs(location: Location, before: str, after: str) -> dict[str, str
     listing = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", before, after)
     fields = git(*listing, git_dir=location.git_dir).split(b"\0")
     return {os.fsdecode(path): row.split(b" ")[3].decode() for row, path in zip(*[iter(fields)] * 2, strict=False)}
-
-
-def _changed_hidden_files(loaded: ManifestFile, base: Path, ruler: Ruler) -> list[str]:
-    """Files that differ in the folder of ``hidden_from``; none where the manifest names another: the key differs."""
-    folder = loaded.manifest.scope.hidden_from
-    if not folder or folder != ruler.keys["scope"].get("hidden_from"):
-        return []
-    from goalseek.workspace import hidden_files
-
-    return hidden_files.changed_files(base / folder, ruler.hidden_from)

@@ -165,6 +165,11 @@ class Project:
         """The folder of an iteration's artifacts."""
         return self.loaded.runs / f"{number:04d}"
 
+    def record_head(self, kind: str, epoch: int) -> dict[str, Any]:
+        """The first fields of a record of now, which the ledger numbers."""
+        names = {"project": self.repository.name, "run_id": self.run_id}
+        return {"seq": 0, "kind": kind, **names, "epoch": epoch, "timestamp": self.ledger.now()}
+
     def close(self) -> None:
         """Records the trees' state, and ends the git processes."""
         with contextlib.ExitStack() as callbacks:

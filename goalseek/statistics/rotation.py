@@ -147,27 +147,26 @@ def next_turn(rotation: Rotation, search: Search, own: str) -> Turn:
     if len(names) == 1:
         return Turn((own,) if own else ())
     current = rotation.turn if rotation.turn in names else own
+
+    def in_order(first: str) -> tuple[str, ...]:
+        place = names.index(first)
+        return (first, *(name for name in names[place + 1 :] + names[:place] if name not in (own, fresh_turn(own))))
+
     if rotation.tries < search.plateau:
         is_same = current == rotation.turn
         kept = "the last change was kept in its turn; " if rotation.has_kept and is_same else ""
         since = f"since iteration {rotation.began}, " if rotation.began and not kept else ""
         tries = f"{rotation.tries} of {pluralize(search.plateau, 'iteration')} without a kept change"
         is_alone = current == own and not (rotation.after_plateau and is_same)
-        return Turn((own,) if is_alone else _in_order(current, names, own), f"{kept}{since}{tries}")
+        return Turn((own,) if is_alone else in_order(current), f"{kept}{since}{tries}")
     following = names[(names.index(current) + 1) % len(names)]
     why = f"{pluralize(rotation.tries, 'iteration')} without a kept change"
-    return Turn(_in_order(following, names, own), why, is_new=True)
+    return Turn(in_order(following), why, is_new=True)
 
 
 def labels_of(search: Search) -> tuple[str, ...]:
     """The names of ``search.rotate``'s turns."""
     return tuple(entry if isinstance(entry, str) else entry.label for entry in search.rotate)
-
-
-def _in_order(first: str, names: tuple[str, ...], own: str) -> tuple[str, ...]:
-    """Who is asked in this turn, one after the other while those before are closed; the provider itself comes last."""
-    place = names.index(first)
-    return (first, *(name for name in names[place + 1 :] + names[:place] if name not in (own, fresh_turn(own))))
 
 
 class Proposer(Struct, frozen=True):

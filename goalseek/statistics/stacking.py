@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice, takewhile
 
-from msgspec import Struct
-
 from goalseek.manifest.tables import Metric, Search
 from goalseek.records import IterationRecord
 from goalseek.statistics.noise_state import NoiseState, values_of
@@ -37,13 +35,6 @@ Stack = tuple[int, ...]
 """The iterations whose changes are tried together, in rising order."""
 
 
-class _NearMiss(Struct, frozen=True):
-    """A rejected candidate: its iteration, and the estimate of its gain in sd of one run, positive where better."""
-
-    iteration: int
-    gain: float
-
-
 def is_stacking(search: Search, metric: Metric, noise: NoiseState) -> bool:
     """Whether rejected candidates are tried together: by ``auto`` where the same code gave different values."""
     is_noisy = metric.noise == "always" or (metric.noise == "auto" and noise.differed)
@@ -59,27 +50,20 @@ def next_stack(
     last LOOK_BACK are looked at. ``refused`` are sets that no record names yet and that came to nothing.
     """
     records = list(islice(newest_first, LOOK_BACK))
-    if not _is_due(records):
+    since_stack = list(takewhile(lambda record: not record.stacked, records))
+    needed = CANDIDATES_BETWEEN if len(since_stack) < len(records) else CANDIDATES_BEFORE
+    if sum(bool(values_of(record.runs, "candidate")) for record in since_stack) < needed:
         return ()
     known = {*refused, *(record.stacked for record in records)}
     known.update(stack for record in records for stack in record.not_stacked)
-    misses = sorted(_near_misses(records, direction, noise), key=lambda miss: (-miss.gain, miss.iteration))[:NEAREST]
-    sets = [chosen for size in SIZES for chosen in combinations(misses, size) if _stack_of(chosen) not in known]
-    return _stack_of(max(sets, key=lambda chosen: sum(miss.gain for miss in chosen), default=()))
+    gains = dict(_near_misses(records, direction, noise))
+    nearest = sorted(gains, key=lambda iteration: (-gains[iteration], iteration))[:NEAREST]
+    sets = [chosen for size in SIZES for chosen in combinations(nearest, size) if tuple(sorted(chosen)) not in known]
+    return tuple(sorted(max(sets, key=lambda chosen: sum(gains[iteration] for iteration in chosen), default=())))
 
 
-def _stack_of(misses: Iterable[_NearMiss]) -> Stack:
-    return tuple(sorted(miss.iteration for miss in misses))
-
-
-def _is_due(newest_first: Sequence[IterationRecord]) -> bool:
-    """Whether enough candidates were measured since the last set, or on this tip where there was none."""
-    since_stack = list(takewhile(lambda record: not record.stacked, newest_first))
-    needed = CANDIDATES_BETWEEN if len(since_stack) < len(newest_first) else CANDIDATES_BEFORE
-    return sum(bool(values_of(record.runs, "candidate")) for record in since_stack) >= needed
-
-
-def _near_misses(records: Sequence[IterationRecord], direction: str, noise: NoiseState) -> Iterator[_NearMiss]:
+def _near_misses(records: Sequence[IterationRecord], direction: str, noise: NoiseState) -> Iterator[tuple[int, float]]:
+    """Rejected candidates, each with the estimate of its gain in sd of one run, positive where better."""
     scale = scale_of(direction, noise.all_positive)
     gains: list[tuple[int, float, int]] = []
     for record in records:
@@ -91,4 +75,4 @@ def _near_misses(records: Sequence[IterationRecord], direction: str, noise: Nois
     for iteration, gain, runs in gains:
         estimate = (PRIOR_RUNS * PRIOR_GAIN + runs * gain / sd) / (PRIOR_RUNS + runs)
         if estimate >= LEAST_GAIN:
-            yield _NearMiss(iteration, estimate)
+            yield iteration, estimate

@@ -12,13 +12,13 @@ from project import held_out, home, living, until
 from test_queue import JUDGE, MANIFEST, NAMES, begin, move, tries_of
 
 import goalseek
-from goalseek.evaluation.measurements import Evaluation
 from goalseek.loop import invocation
 from goalseek.loop.loop import iterate
 from goalseek.manifest.loading import load
 from goalseek.phase_values import Ahead
 from goalseek.project.limits import Spending
 from goalseek.project.opening import open_project
+from goalseek.project.project import Project as OpenProject
 from goalseek.project.stop import Ends, request_stop
 
 AGENT = """\
@@ -221,8 +221,7 @@ def test_what_is_measured_alone_between_iterations_keeps_the_state_fresh_and_is_
     project.check("baseline")
     looks = []
 
-    def look(evaluation: Evaluation, is_end: bool) -> None:
-        opened = evaluation.project
+    def look(opened: OpenProject, config: object, is_end: bool) -> None:
         looks.append(opened.programs.pulse == opened.beat)
         time.sleep(0.2)
 

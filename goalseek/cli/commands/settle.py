@@ -8,7 +8,6 @@ from goalseek.cli.options import load_manifest
 from goalseek.cli.watch import choose_view
 from goalseek.doctor.checks import check_fit
 from goalseek.doctor.subject import subject_of
-from goalseek.evaluation.measurements import Evaluation
 from goalseek.evaluation.settle import settle_on_request
 from goalseek.project.observer import Observer
 from goalseek.project.opening import open_project
@@ -32,4 +31,4 @@ def settle_climb(options: argparse.Namespace, watch: Observer) -> None:
     """Settles the climb that the options name, and records the result."""
     with open_project(load_manifest(options), watch, doing="settle") as project:
         check_fit(subject_of(project, "settle"))
-        settle_on_request(Evaluation(project, project.config()))
+        settle_on_request(project, project.config())

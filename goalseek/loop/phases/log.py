@@ -64,12 +64,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
     stacked = plan.stacked if plan else ()
     turn_note = "" if stacked else result.context.turn_note  # the turn begins with its first proposal
     return IterationRecord(
-        seq=0,
-        kind="iteration",
-        project=manifest.project.name,
-        run_id=project.run_id,
-        epoch=standing.epoch + 1 if ruler else standing.epoch,
-        timestamp=project.ledger.now(),
+        **project.record_head("iteration", standing.epoch + 1 if ruler else standing.epoch),
         iteration=iteration.number,
         outcome=verdict.outcome,
         reason=verdict.reason,
@@ -175,12 +170,7 @@ def _begin_run(iteration: Iteration, first: IterationRecord, current: Landing) -
     if project.standing.run_id == project.run_id:
         return
     record = RunRecord(
-        seq=0,
-        kind="run",
-        project=first.project,
-        run_id=project.run_id,
-        epoch=max(project.standing.epoch, 0),
-        timestamp=project.ledger.now(),
+        **project.record_head("run", max(project.standing.epoch, 0)),
         began=project.began,
         versions={"goalseek": __version__},
         sandbox=project.confines.level.name,
