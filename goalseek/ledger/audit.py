@@ -12,8 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -44,7 +43,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import RESULTS, ManifestFile, make_log_folders
 from goalseek.measurement.ruler import Ruler
 from goalseek.own_folders import remove_if_exists
-from goalseek.records import IterationRecord, Record
+from goalseek.records import IterationRecord
 from goalseek.values import Outcome, to_plain
 
 SEALS_CHECKED = "seals checked"
@@ -66,9 +65,14 @@ def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = Fa
     """
     if is_rebuilding:
         repository.objects.bring_back()
-    refs = repository.refs()
-    seal, why_no_seal = _load_seal(repository.own / "secret")
-    auditor = _Auditor(loaded, repository, refs, seal)
+    seal, seals = None, SEALS_CHECKED
+    try:
+        seal = Seal((repository.own / "secret").read_bytes())  # makes no secret where there is none
+    except FileNotFoundError:
+        seals = "seals not checked: the secret is not here, but where the climb ran"
+    except OSError as error:
+        seals = f"seals not checked: the secret cannot be read: {error.strerror}"
+    auditor = _Auditor(loaded, repository, repository.refs(), seal)
     if is_rebuilding:
         auditor.notes.append(auditor.rebuild())
     deviations = tuple(auditor.differences())
@@ -79,18 +83,8 @@ def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = Fa
         f"sealed elsewhere, with the key {key}, and not checkable here: records {format_ranges(numbers)}"
         for key, numbers in foreign.items()
     )
-    seals = why_no_seal or SEALS_CHECKED + (f" of all but {len(auditor.foreign)}" if foreign else "")
+    seals += f" of all but {len(auditor.foreign)}" if foreign else ""
     return Audit(len(auditor.lines), deviations, seals, (*auditor.notes, *notes))
-
-
-def _load_seal(secret: Path) -> tuple[Seal | None, str]:
-    """The seal of the secret; where there is none, None and why the seals cannot be checked. Makes no secret."""
-    try:
-        return Seal(secret.read_bytes()), ""
-    except FileNotFoundError:
-        return None, "seals not checked: the secret is not here, but where the climb ran"
-    except OSError as error:
-        return None, f"seals not checked: the secret cannot be read: {error.strerror}"
 
 
 class _Auditor:
@@ -105,7 +99,8 @@ class _Auditor:
         self._seal = seal
         self._commits = NamedCommits(repository.objects, repository.name)
         self._ruler_digest = functools.cache(functools.partial(_ruler_digest, repository.objects))
-        self._numbers = _Numbers()
+        self._numbers: set[int] = set()
+        self._is_numbered_in_order = True  # until several iterations were under way at once
         self._tips: dict[str, str] = {}  # of this epoch, each with the incumbent of its moment
         self._broken: list[Deviation] = []
         commits: list[Commit] = []
@@ -144,7 +139,9 @@ class _Auditor:
         if root:
             message = f"goalseek ledger {name}\n"
             yield from value_deviations("the chain's root is none", f"commit {root.name}", message, root.message)
-        snapshot = _read_snapshot(self._loaded.logs / SNAPSHOT)
+        snapshot = None
+        with contextlib.suppress(OSError, ValueError, IndexError, RecursionError):  # nothing uses one that is damaged
+            snapshot = json.loads((self._loaded.logs / SNAPSHOT).read_text().splitlines()[1])
         number = None if self._broken else 0
         for entry in self._entries:
             if unreadable := list(check_message(entry)):
@@ -157,7 +154,7 @@ class _Auditor:
             number = entry.record.seq + 1
             yield from self._check_record(entry)
             standing = self._standing
-            if standing and snapshot and snapshot.get("seq") == standing.seq:
+            if standing and isinstance(snapshot, dict) and snapshot.get("seq") == standing.seq:
                 what = "the snapshot differs from the records"
                 yield from row_deviations(what, SNAPSHOT, *_shared_fields(to_plain(standing), snapshot))
         if self._standing:
@@ -175,31 +172,55 @@ class _Auditor:
         second = " ".join(entry.commit.parents[1:])
         yield from value_deviations("another second parent", where, further or None, second or None)
         if isinstance(record, IterationRecord):
-            if standing:
-                yield from self._numbers.check(record, standing, where)
-            yield from self._commits.check(record, standing.tip if standing else "", self._tips)
-            if standing:
-                yield from _check_base(record, standing, self._tips)
-            ruler, digest = record.digests.get("ruler"), self._ruler_digest(entry.commit.tree)
-            yield from value_deviations("another verifier than recorded", f"record {record.seq}", ruler, digest)
-            folder = self._loaded.runs / f"{record.iteration:04d}"
-            yield from _check_run_folder(folder, entry)
-            if seal and key_of(record.seal) == seal.key:
-                for name in Checkpoints.unsealed_files(folder, seal):
-                    yield Deviation("the seal does not hold", f"{folder.name}/{name}", "goalseek's seal", "another")
+            yield from self._check_iteration(entry, record)
         try:
             self._standing = standing.after(record) if standing else None
         except ValueError as error:
             yield Deviation("the records cannot be added up", where, "a commit, a tree and a value", str(error))
             self._standing = None
             return
-        self._note_tip(record)
-
-    def _note_tip(self, record: Record) -> None:
         if isinstance(record, IterationRecord) and record.outcome == Outcome.BASELINE:
             self._tips.clear()
         if self._standing and self._standing.incumbent:
             self._tips[self._standing.tip] = self._standing.incumbent.commit
+
+    def _check_iteration(self, entry: LedgerEntry, record: IterationRecord) -> Iterator[Deviation]:
+        standing, seal, where = self._standing, self._seal, f"record {record.seq}"
+        if standing:
+            commit = f"ledger commit {entry.commit.name}"
+            self._is_numbered_in_order &= record.benches is None
+            if self._is_numbered_in_order:
+                number = standing.next_iteration
+                yield from value_deviations("the iteration does not follow", commit, number, record.iteration)
+            elif record.iteration in self._numbers:
+                what = "the iteration was recorded before"
+                yield Deviation(what, commit, "another number", str(record.iteration))
+            self._numbers.add(record.iteration)
+        yield from self._commits.check(record, standing.tip if standing else "", self._tips)
+        if standing:
+            has_base = record.schema > 1 and record.outcome != Outcome.BASELINE
+            incumbent = standing.incumbent.commit if has_base and standing.incumbent else None
+            base = record.base_commit_hash
+            # What was tried beside others and moved nothing may stand on an earlier incumbent of the epoch.
+            if record.may_be_late and record.commit_hash:
+                incumbent = self._tips.get(record.parent_commit_hash or "", incumbent)
+            elif record.may_be_late and base in self._tips.values():
+                incumbent = base
+            what = "the candidate is not on the incumbent"
+            yield from value_deviations(what, f"{where}, base_commit_hash", incumbent, base)
+        ruler, digest = record.digests.get("ruler"), self._ruler_digest(entry.commit.tree)
+        yield from value_deviations("another verifier than recorded", where, ruler, digest)
+        folder = self._loaded.runs / f"{record.iteration:04d}"
+        try:
+            stored = json.loads((folder / "result.json").read_bytes())
+            yield from row_deviations("not the record", f"{folder.name}/result.json", entry.row, stored)
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, RecursionError) as error:
+            yield Deviation("not the record", f"{folder.name}/result.json", where, str(error))
+        if seal and key_of(record.seal) == seal.key:
+            for name in Checkpoints.unsealed_files(folder, seal):
+                yield Deviation("the seal does not hold", f"{folder.name}/{name}", "goalseek's seal", "another")
 
     def _check_refs(self, standing: Standing) -> Iterator[Deviation]:
         """Checks tip and branch against the standing. A candidate without a record yet is no difference."""
@@ -220,47 +241,37 @@ class _Auditor:
 
     def _check_results_file(self) -> Iterator[Deviation]:
         hint = "goalseek audit --rebuild writes it from git"
-        if self._loaded.results.exists():
-            oldest = self._entries[0] if self._broken and self._entries else None
-            unread = oldest.record.seq if oldest and not any(check_message(oldest)) else 0
-            yield from _compare_lines(self._loaded.results, self.lines, unread)
-        elif self._seal is None:
-            self.notes.append(f"there is no {RESULTS} here; {hint}")
-        elif self.lines:
-            yield Deviation("the file is missing", RESULTS, f"{pluralize(len(self.lines), 'line')}; {hint}", NOTHING)
-
-
-class _Numbers:
-    """The numbers of the iterations so far: rising by one, until several iterations were under way at once."""
-
-    def __init__(self) -> None:
-        self._seen: set[int] = set()
-        self._are_in_order = True
-
-    def check(self, record: IterationRecord, standing: Standing, where: str) -> Iterator[Deviation]:
-        """A difference where the iteration's number does not follow, or another record has it."""
-        self._are_in_order &= record.benches is None
-        if self._are_in_order:
-            number = standing.next_iteration
-            yield from value_deviations("the iteration does not follow", where, number, record.iteration)
-        elif record.iteration in self._seen:
-            yield Deviation("the iteration was recorded before", where, "another number", str(record.iteration))
-        self._seen.add(record.iteration)
-
-
-def _check_base(record: IterationRecord, standing: Standing, tips: Mapping[str, str]) -> Iterator[Deviation]:
-    """A difference where a candidate does not stand on the incumbent of its moment.
-
-    What was tried beside others and moved nothing may stand on an earlier one of the epoch: that of its parent.
-    """
-    has_base = record.schema > 1 and record.outcome != Outcome.BASELINE
-    incumbent = standing.incumbent.commit if has_base and standing.incumbent else None
-    if record.may_be_late and record.commit_hash:
-        incumbent = tips.get(record.parent_commit_hash or "", incumbent)
-    elif record.may_be_late and record.base_commit_hash in tips.values():
-        return
-    where = f"record {record.seq}, base_commit_hash"
-    yield from value_deviations("the candidate is not on the incumbent", where, incumbent, record.base_commit_hash)
+        if not self._loaded.results.exists():
+            if self._seal is None:
+                self.notes.append(f"there is no {RESULTS} here; {hint}")
+            elif self.lines:
+                yield Deviation(
+                    "the file is missing", RESULTS, f"{pluralize(len(self.lines), 'line')}; {hint}", NOTHING
+                )
+            return
+        oldest = self._entries[0] if self._broken and self._entries else None
+        first = oldest.record.seq if oldest and not any(check_message(oldest)) else 0  # what is before cannot be read
+        *lines, torn = self._loaded.results.read_bytes().split(b"\n")
+        if torn:
+            where, end = f"{RESULTS} line {len(lines) + 1}", "a line with its end"
+            yield Deviation("a torn last line", where, end, describe_value(_line_text(torn)))
+            lines.append(torn)
+        git_lines = [line.encode("utf-8", "surrogateescape") for line in self.lines]
+        known = set(git_lines)
+        for index, wanted, actual in diff_lines(git_lines, lines[first:]):
+            where = f"{RESULTS} line {first + index + 1}"
+            if torn and actual is not None and first + index == len(lines) - 1:
+                continue
+            if wanted is None:
+                what = "a line is out of its place" if actual in known else "a line that git does not know"
+            else:
+                what = "a line is missing" if actual is None else "a line was changed"
+            values = describe_value(_line_text(wanted)), describe_value(_line_text(actual))
+            deviations = [Deviation(what, where, *values)]
+            with contextlib.suppress(ValueError, RecursionError):  # where both are JSON, member by member
+                rows = json.loads(wanted or b""), json.loads(actual or b"")
+                deviations = list(row_deviations(what, where, *rows)) or deviations
+            yield from deviations
 
 
 def _ruler_digest(objects: Objects, tree: str) -> str:
@@ -273,62 +284,12 @@ def _ruler_digest(objects: Objects, tree: str) -> str:
         return f"no readable {RULER_FILE}: {error}"
 
 
-def _check_run_folder(folder: Path, entry: LedgerEntry) -> Iterator[Deviation]:
-    where = f"{folder.name}/result.json"
-    try:
-        stored = json.loads((folder / "result.json").read_bytes())
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError, RecursionError) as error:
-        yield Deviation("not the record", where, f"record {entry.record.seq}", str(error))
-        return
-    yield from row_deviations("not the record", where, entry.row, stored)
-
-
-def _read_snapshot(path: Path) -> dict[str, object] | None:
-    """The standing in the snapshot, as plain JSON; None where it cannot be read, for then nothing uses it."""
-    try:
-        row = json.loads(path.read_text().splitlines()[1])
-    except (OSError, ValueError, IndexError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
-
-
 def _shared_fields(expected: Any, stored: Any) -> tuple[Any, Any]:
     """Both without the fields that only one has, at any depth: a snapshot of another version has other fields."""
     if not isinstance(expected, dict) or not isinstance(stored, dict):
         return expected, stored
     both = {name: _shared_fields(value, stored[name]) for name, value in expected.items() if name in stored}
     return {name: pair[0] for name, pair in both.items()}, {name: pair[1] for name, pair in both.items()}
-
-
-def _compare_lines(path: Path, expected: Sequence[str], first: int) -> Iterator[Deviation]:
-    """Every line of the file that differs from the chain's; the ``first`` so many lines are not compared."""
-    *lines, torn = path.read_bytes().split(b"\n")
-    if torn:
-        where, end = f"{RESULTS} line {len(lines) + 1}", "a line with its end"
-        yield Deviation("a torn last line", where, end, describe_value(_line_text(torn)))
-        lines.append(torn)
-    git_lines = [line.encode("utf-8", "surrogateescape") for line in expected]
-    known = set(git_lines)
-    for index, wanted, actual in diff_lines(git_lines, lines[first:]):
-        where = f"{RESULTS} line {first + index + 1}"
-        if torn and actual is not None and first + index == len(lines) - 1:
-            continue
-        if wanted is None:
-            what = "a line is out of its place" if actual in known else "a line that git does not know"
-        else:
-            what = "a line is missing" if actual is None else "a line was changed"
-        values = describe_value(_line_text(wanted)), describe_value(_line_text(actual))
-        yield from _member_deviations(what, where, wanted, actual) or [Deviation(what, where, *values)]
-
-
-def _member_deviations(what: str, where: str, expected: bytes | None, actual: bytes | None) -> list[Deviation]:
-    """The differences of two lines member by member; none where one is missing or no JSON."""
-    try:
-        return list(row_deviations(what, where, json.loads(expected or b""), json.loads(actual or b"")))
-    except (ValueError, RecursionError):
-        return []
 
 
 def _line_text(line: bytes | None) -> str | None:

@@ -71,7 +71,15 @@ class NamedCommits:
                 yield from value_deviations("another parent than recorded", f"earlier try {name}", before, parent_names)
         yield from self._check_trailers(record, candidate, where)
         if parent and not is_baseline:
-            yield from self._check_changed_files(record, candidate, parent)
+            where_changed = f"record {record.seq}, changed_files"
+            try:
+                differences = self._objects.differences(parent.tree, candidate.tree)
+                changed = sorted(quote_path(difference.path) for difference in differences)
+                recorded = sorted(record.changed_files)
+                yield from value_deviations("other paths than git's", where_changed, changed, recorded)
+            except (MissingObject, ObjectsFailed, BrokenPipeError) as error:
+                self._objects.close()
+                yield Deviation("trees that git cannot compare", where_changed, "two trees", str(error))
         if record.taken_back is not None:
             reverted = yield from self._load_commit(
                 self._kept.get(record.taken_back), f"record {record.seq}, taken_back"
@@ -103,17 +111,6 @@ class NamedCommits:
                     yield from self._check_trailers(record, commit, where)
                 parents = [name]
 
-    def _check_changed_files(self, record: IterationRecord, candidate: Commit, parent: Commit) -> Iterator[Deviation]:
-        where = f"record {record.seq}, changed_files"
-        try:
-            differences = self._objects.differences(parent.tree, candidate.tree)
-        except (MissingObject, ObjectsFailed, BrokenPipeError) as error:
-            self._objects.close()
-            yield Deviation("trees that git cannot compare", where, "two trees", str(error))
-            return
-        changed = sorted(quote_path(difference.path) for difference in differences)
-        yield from value_deviations("other paths than git's", where, changed, sorted(record.changed_files))
-
     def _check_rollbacks(
         self, record: IterationRecord, candidate: Commit, parent: Commit | None, last: Commit
     ) -> Iterator[Deviation]:
@@ -126,16 +123,13 @@ class NamedCommits:
         for before, reverted in pairwise(attempts):
             if reverted is None or rollback is None:
                 return
-            yield from self._check_rollback(reverted, before, rollback)
+            where, message = f"rollback {rollback.name}", revert_message(reverted)
+            yield from value_deviations("another message than git revert's", where, message, rollback.message)
+            if before:
+                what = "another tree than before the candidate"
+                yield from value_deviations(what, where, before.tree, rollback.tree)
             if reverted is candidate:
-                where, parents = f"rollback {rollback.name}", " ".join(rollback.parents)
+                parents = " ".join(rollback.parents)
                 yield from value_deviations("another parent than the candidate", where, candidate.name, parents)
                 return
             rollback = yield from self._load_commit("".join(rollback.parents[:1]), "a revert's parent")
-
-    def _check_rollback(self, reverted: Commit, before: Commit | None, rollback: Commit) -> Iterator[Deviation]:
-        where = f"rollback {rollback.name}"
-        message = revert_message(reverted)
-        yield from value_deviations("another message than git revert's", where, message, rollback.message)
-        if before:
-            yield from value_deviations("another tree than before the candidate", where, before.tree, rollback.tree)

@@ -90,6 +90,7 @@ def check_seal(entry: LedgerEntry, seal: Seal, foreign: list[tuple[str | None, i
 
 NOTHING = "nothing"
 _SHOWN_LIMIT = 200
+_ABSENT = object()
 
 
 class Deviation(Struct, frozen=True):
@@ -101,10 +102,16 @@ class Deviation(Struct, frozen=True):
     found: str
 
 
-def row_deviations(what: str, where: str, expected: Any, found: Any) -> Iterator[Deviation]:
-    """A difference for every path at which two JSON values differ."""
-    for path, expected_text, found_text in _diff_values("", expected, found):
-        yield Deviation(what, f"{where}, {path}" if path else where, expected_text, found_text)
+def row_deviations(what: str, where: str, expected: Any, found: Any, path: str = "") -> Iterator[Deviation]:
+    """A difference for every path at which two JSON values differ; ``path`` is that of both values."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key in dict.fromkeys([*expected, *found]):
+            members = expected.get(key, _ABSENT), found.get(key, _ABSENT)
+            yield from row_deviations(what, where, *members, f"{path}.{key}" if path else key)
+        return
+    texts = [NOTHING if value is _ABSENT else json.dumps(value) for value in (expected, found)]
+    if texts[0] != texts[1]:
+        yield Deviation(what, f"{where}, {path}" if path else where, *map(describe_value, texts))
 
 
 def value_deviations(what: str, where: str, expected: object, found: object) -> Iterator[Deviation]:
@@ -130,19 +137,3 @@ def describe_value(value: object) -> str:
         return NOTHING
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= _SHOWN_LIMIT else text[:_SHOWN_LIMIT] + "…"
-
-
-def _diff_values(path: str, expected: Any, found: Any) -> Iterator[tuple[str, str, str]]:
-    if isinstance(expected, dict) and isinstance(found, dict):
-        for key in dict.fromkeys([*expected, *found]):
-            inner = f"{path}.{key}" if path else key
-            if key not in expected or key not in found:
-                yield inner, _shown_member(expected, key), _shown_member(found, key)
-            else:
-                yield from _diff_values(inner, expected[key], found[key])
-    elif json.dumps(expected) != json.dumps(found):
-        yield path, describe_value(json.dumps(expected)), describe_value(json.dumps(found))
-
-
-def _shown_member(row: dict[str, Any], key: str) -> str:
-    return describe_value(json.dumps(row[key])) if key in row else NOTHING

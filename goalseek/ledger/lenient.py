@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import typing
 from collections.abc import Iterable, Iterator
@@ -22,10 +23,15 @@ from goalseek.records import KINDS, Head, parse_record
 _CLAIMED = ("difference", "value")  # numbers that a report makes claims of: where one is missing, it is no number
 
 
+# An integer beyond every float has 309 digits. To look at each 50th byte first takes a fortieth of the time.
+_HUGE, _STEP, _HUGE_IN_STEPS = re.compile(rb"[0-9]{309}"), 50, re.compile(rb"[0-9]{6}")
+
+
 def read_record(line: bytes) -> Head | None:
     """The record on a line, of an unknown kind only its head; None where the line is no record."""
     try:
-        return parse_record(line)
+        if not (_HUGE_IN_STEPS.search(line[::_STEP]) and _HUGE.search(line)):
+            return parse_record(line)
     except (ValueError, RecursionError):
         pass
     try:

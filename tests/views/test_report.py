@@ -425,6 +425,16 @@ class TestOfANight:
         assert done.exit_code == 0, done.stderr
         assert "a line of results.jsonl that is no record 5" in Page(done.stdout).text
 
+    @pytest.mark.parametrize("size", [309, 400, 4999])
+    def test_a_number_beyond_every_float_is_none(self, tmp_path: Path, size: int) -> None:
+        rows = [*nights.night(5)]
+        rows[-1]["metric"] = {**rows[-1]["metric"], "value": "HUGE", "incumbent": "HUGE"}
+        text = "".join(json.dumps(row) + "\n" for row in rows).replace('"HUGE"', "9" * size)
+        (tmp_path / "results.jsonl").write_text(text)
+        done = run(tmp_path, "report", ".", "-o", "-")
+        assert done.exit_code == 0, done.stderr
+        assert ("no record 1" in Page(done.stdout).text) == (size > 4300)  # the most digits that Python reads
+
     def test_before_a_measurement_there_is_no_plot(self, tmp_path: Path) -> None:
         rows = list(nights.night(3))[:1]
         page = page_of(rows)
