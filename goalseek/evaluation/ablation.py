@@ -81,9 +81,9 @@ def ablate(
     best, in twice as many pairs; until then the change that looked best goes back into it. Raises GoalseekError where
     the best has no number any more.
     """
-    runs = _Runs(project, chain.end, on_message)
+    comparison = _Comparison(project, chain, pairs, on_message)
     changes = tuple(
-        _judge(runs, chain, change.record, pairs)
+        comparison.judge(change.record)
         for change in chain.changes
         if change.record.iteration in numbers and change.record.taken_back is None  # a person's word stands
     )
@@ -94,7 +94,7 @@ def ablate(
     while useless:
         left_out = tuple(sorted(change.iteration for change in useless))
         names = f"without {', '.join(map(str, left_out))}"
-        loss, words = _compare(runs, chain, left_out, pairs)
+        loss, words = comparison.compare(left_out)
         if not loss:
             put_back.append(f"{names}, measured afresh against the best: {words}, so nothing is lost")
             return Ablation(changes, left_out, "; ".join(put_back))
@@ -102,79 +102,79 @@ def ablate(
     return Ablation(changes, (), "; ".join([*put_back, "nothing is left out"]))
 
 
-def _judge(runs: _Runs, chain: KeptChain, record: IterationRecord, pairs: int) -> AblatedChange:
-    """Whether a change earns its lines."""
-    number, objects = record.iteration, runs.project.repository.objects
-    name = f"iteration {number}, {commit_title(record)}"
-    try:
-        tree = leave_out(objects, chain, {number}).end
-    except GoalseekError as error:
-        return AblatedChange(number, f"{name}, stays: {error.message}", True, 0.0)
-    if tree == chain.end:
-        return AblatedChange(number, f"{name}, stays: later changes have replaced it", True, 0.0)
-    measured = runs.pairs(tree, f"without iteration {number}", pairs)
-    if isinstance(measured, Failure):
-        return AblatedChange(number, f"{name}, stays: without it there is no number: {measured.why}", True, 0.0)
-    difference, errors = runs.difference(measured)
-    added, removed = count_lines(objects.git("diff-tree", "--numstat", "-r", tree, chain.end))
-    earns = errors >= -1 if added < removed else errors > 1
-    words = "earns its lines" if earns else "does not earn its lines"
-    return AblatedChange(number, f"{name}, {words}: with it {difference.in_words()}", earns, errors)
+class _Comparison:
+    """The best against trees without some of its changes: runs recorded since the last iteration, and missing ones."""
 
-
-def _compare(runs: _Runs, chain: KeptChain, left_out: Collection[int], pairs: int) -> tuple[str, str]:
-    """What is lost without these changes, "" for nothing, and the fresh comparison with the best in words."""
-    try:
-        tree = leave_out(runs.project.repository.objects, chain, left_out).end
-    except GoalseekError as error:
-        return error.message, ""
-    measured = runs.pairs(tree, f"without {', '.join(map(str, left_out))}, afresh", 2 * pairs)
-    if isinstance(measured, Failure):
-        return f"there is no number: {measured.why}", ""
-    backwards = [(best, result) for result, best in measured]
-    difference, errors = runs.difference(backwards)
-    baseline = runs.project.standing.baseline
-    assert baseline
-    for guard in runs.config.manifest.guard:
-        best, result = (median([run.guards[guard.name] for run in side]) for side in zip(*backwards, strict=True))
-        before = baseline.guards.get(guard.name)
-        if (why := guard_violation(guard, result, before)) and not guard_violation(guard, best, before):
-            return why, ""
-    words = difference.in_words()
-    return words if errors < -1 else "", words
-
-
-class _Runs:
-    """The runs of trees against the best: those recorded since the last iteration, and the missing ones."""
-
-    def __init__(self, project: Project, best: str, on_message: Callable[[str], None]) -> None:
-        self.project, self.config = project, project.config()
-        self._best = best
+    def __init__(self, project: Project, chain: KeptChain, pairs: int, on_message: Callable[[str], None]) -> None:
+        self._project = project
+        self._config = project.config()
+        self._chain = chain
+        self._pairs = pairs
         self._on_message = on_message
-        self._is_exact = needs_one_run(self.config.manifest.metric, project.standing)
+        self._is_exact = needs_one_run(self._config.manifest.metric, project.standing)
         self._stored: dict[str, deque[MeasuredValue]] = {}
         history, ours = project.ledger.history, (ASKED_BY, project.standing.ruler)
         for run in takewhile(lambda record: not isinstance(record, IterationRecord), history.newest()):
             if isinstance(run, MeasurementRecord) and (run.asked_by, run.ruler) == ours:
                 self._stored.setdefault(run.tree, deque()).appendleft(value_before(run))
 
-    def pairs(self, tree: str, name: str, count: int) -> Pairs | Failure:
+    def judge(self, record: IterationRecord) -> AblatedChange:
+        """Whether a change earns its lines."""
+        number, objects, best = record.iteration, self._project.repository.objects, self._chain.end
+        name = f"iteration {number}, {commit_title(record)}"
+        try:
+            tree = leave_out(objects, self._chain, {number}).end
+        except GoalseekError as error:
+            return AblatedChange(number, f"{name}, stays: {error.message}", True, 0.0)
+        if tree == best:
+            return AblatedChange(number, f"{name}, stays: later changes have replaced it", True, 0.0)
+        measured = self._measure(tree, f"without iteration {number}", self._pairs)
+        if isinstance(measured, Failure):
+            return AblatedChange(number, f"{name}, stays: without it there is no number: {measured.why}", True, 0.0)
+        difference, errors = self._difference(measured)
+        added, removed = count_lines(objects.git("diff-tree", "--numstat", "-r", tree, best))
+        earns = errors >= -1 if added < removed else errors > 1
+        words = "earns its lines" if earns else "does not earn its lines"
+        return AblatedChange(number, f"{name}, {words}: with it {difference.in_words()}", earns, errors)
+
+    def compare(self, left_out: Collection[int]) -> tuple[str, str]:
+        """What is lost without these changes, "" for nothing, and the fresh comparison with the best in words."""
+        try:
+            tree = leave_out(self._project.repository.objects, self._chain, left_out).end
+        except GoalseekError as error:
+            return error.message, ""
+        measured = self._measure(tree, f"without {', '.join(map(str, left_out))}, afresh", 2 * self._pairs)
+        if isinstance(measured, Failure):
+            return f"there is no number: {measured.why}", ""
+        backwards = [(best, result) for result, best in measured]
+        difference, errors = self._difference(backwards)
+        baseline = self._project.standing.baseline
+        assert baseline
+        for guard in self._config.manifest.guard:
+            best, result = (median([run.guards[guard.name] for run in side]) for side in zip(*backwards, strict=True))
+            before = baseline.guards.get(guard.name)
+            if (why := guard_violation(guard, result, before)) and not guard_violation(guard, best, before):
+                return why, ""
+        words = difference.in_words()
+        return words if errors < -1 else "", words
+
+    def _measure(self, tree: str, name: str, count: int) -> Pairs | Failure:
         """Pairs (tree, best), measured in turn; one where the metric is exact. A failure where the tree has no number.
 
         A recorded run counts once; where the metric is exact, each time. Raises GoalseekError where the best has no
         number.
         """
         count = 1 if self._is_exact else count
-        project, config = self.project, self.config
+        project, config, best = self._project, self._config, self._chain.end
         values: list[MeasuredValue] = []
 
         def missing() -> Iterator[Target]:
-            for index, side in enumerate(alternate(tree, self._best, count), start=1):
+            for index, side in enumerate(alternate(tree, best, count), start=1):
                 self._on_message(f"ablation, {name}: run {index} of {2 * count}")
                 if stored := self._stored.get(side):
                     values.append(stored[0] if self._is_exact else stored.popleft())
                 else:
-                    yield pinned_target(project.standing, config, side, "b" if side == self._best else "a")
+                    yield pinned_target(project.standing, config, side, "b" if side == best else "a")
 
         for run in measure_in_turn(project, missing(), asked_by=ASKED_BY):
             number, side = run.number, run.target.tree
@@ -188,9 +188,9 @@ class _Runs:
             values.append(number)
         return pairs_in_turn(values)
 
-    def difference(self, pairs: Pairs) -> tuple[SettledDifference, float]:
+    def _difference(self, pairs: Pairs) -> tuple[SettledDifference, float]:
         """How much better the second of each pair is, and in how many standard errors of the climb's noise."""
-        noise, metric = self.project.standing.noise, self.config.manifest.metric
+        noise, metric = self._project.standing.noise, self._config.manifest.metric
         values = [(before.value, after.value) for before, after in pairs]
         difference = settle(metric.direction, values, noise.all_positive, metric.unit)
         return difference, standard_errors(metric.direction, values, noise.pairs, noise.all_positive)

@@ -35,11 +35,12 @@ _UNSIGNED = "unsigned: goalseek promote --patch home.patch; git -c commit.gpgSig
 
 
 class PlannedCommit(Struct, frozen=True):
-    """A commit that the user is to make: its tree, its message in full, and the iterations whose changes it holds."""
+    """A commit that the user is to make: tree, message in full, iterations whose changes it holds, changed files."""
 
     tree: str
     message: str
     iterations: tuple[int, ...]
+    files: tuple[str, ...]
 
 
 @contextlib.contextmanager

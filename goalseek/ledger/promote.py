@@ -24,19 +24,12 @@ from goalseek.values import Outcome, StopReason
 _KEPT = (Outcome.KEPT, Outcome.BASELINE)
 
 
-class PromotedCommit(PlannedCommit, frozen=True):
-    """One commit to make on the new base, and the files that it changes there."""
-
-    records: tuple[IterationRecord, ...]
-    files: tuple[str, ...]
-
-
-def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedCommit]:
+def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PlannedCommit]:
     """The commits to make: each kept change on top of the base, in order, without those that the base has already.
 
     Raises GoalseekError naming iteration, title and files where a change does not apply.
     """
-    promoted: list[PromotedCommit] = []
+    promoted: list[PlannedCommit] = []
     tree = base_tree
     for change in chain.changes[_count_applied(objects, chain, base_tree) :]:
         try:
@@ -56,26 +49,27 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PromotedC
             measured = chain.result if is_last else record if change.after == record.tree_hash else None
             result = _describe_result((record,), measured, chain)
             message = f"{commit_title(record)}\n\n{record.why}\n\n{result}\n"
-            promoted.append(PromotedCommit(after, message, (record.iteration,), (record,), files))
+            promoted.append(PlannedCommit(after, message, (record.iteration,), files))
         tree = after
     return promoted
 
 
 def squash(
-    objects: Objects, chain: KeptChain, promoted: Sequence[PromotedCommit], base_tree: str
-) -> list[PromotedCommit]:
+    objects: Objects, chain: KeptChain, promoted: Sequence[PlannedCommit], base_tree: str
+) -> list[PlannedCommit]:
     """All of them as one commit; none where they cancel out. The gain counts from the first under the last ruler."""
     if not promoted or promoted[-1].tree == base_tree:
         return []
     if len(promoted) == 1:
         return list(promoted)
-    records = tuple(record for commit in promoted for record in commit.records)
+    numbers = tuple(number for commit in promoted for number in commit.iterations)
+    records = [change.record for change in chain.changes if change.record.iteration in numbers]
     titles = "".join(f"* {commit_title(record)}\n" for record in records)
     is_of_last = chain.result is None or chain.result.epoch == records[-1].epoch
     result = _describe_result(records, chain.result if is_of_last else records[-1], chain)
     message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{result}\n"
     files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
-    return [PromotedCommit(promoted[-1].tree, message, tuple(record.iteration for record in records), records, files)]
+    return [PlannedCommit(promoted[-1].tree, message, numbers, files)]
 
 
 def commit_title(record: IterationRecord) -> str:
@@ -143,15 +137,6 @@ def _count_applied(objects: Objects, chain: KeptChain, base_tree: str) -> int:
             if not changed & cumulative[count - 1]:
                 return applied
     return 0
-
-
-def iterations_in(objects: Objects, chain: KeptChain, tree: str) -> list[int]:
-    """The kept iterations whose changes a tree of the user's has already; none where the others do not apply to it."""
-    try:
-        left = [number for commit in replay(objects, chain, tree) for number in commit.iterations]
-    except GoalseekError:
-        return []
-    return [change.record.iteration for change in chain.changes if change.record.iteration not in left]
 
 
 def _quote_paths(differences: Iterable[Difference]) -> tuple[str, ...]:
@@ -273,19 +258,17 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
         is_other_code = before is None or not _has_same_files(repository, before, tree, is_writable)
         if is_other_code or _find_matching(repository, own_commits, tree, is_writable):
             base = _find_matching(repository, users, tree, is_writable)
-            return _build_chain(records[::-1], base or str(record.commit_hash), settled)
+            records.reverse()
+            changes = tuple(
+                KeptStep(after, str(before.tree_hash), str(after.tree_hash), before.metric.value)
+                for before, after in itertools.pairwise(records)
+                if after.outcome == Outcome.KEPT
+            )
+            end = str(records[-1].tree_hash)
+            return KeptChain(changes, tree, end, base or str(record.commit_hash), records[-1], settled)
     refs = f"refs/goalseek/{repository.name}/*"
     hint = f"fetch it from where the climb ran: git fetch CLONE '{refs}:{refs}'"
     raise GoalseekError(f"{repository.ledger_ref} has no measured code", hint, StopReason.REPOSITORY)
-
-
-def _build_chain(records: list[IterationRecord], base: str, settled: SettleRecord | None) -> KeptChain:
-    changes = [
-        KeptStep(after, str(before.tree_hash), str(after.tree_hash), before.metric.value)
-        for before, after in itertools.pairwise(records)
-        if after.outcome == Outcome.KEPT
-    ]
-    return KeptChain(tuple(changes), str(records[0].tree_hash), str(records[-1].tree_hash), base, records[-1], settled)
 
 
 def _results(repository: Repository) -> Iterator[IterationRecord | SettleRecord]:

@@ -22,11 +22,12 @@ from goalseek.evaluation.ablation import PAIRS, Ablation, ablate, count_runs
 from goalseek.evaluation.compare import BaseComparison, settle_on_base
 from goalseek.files import open_export
 from goalseek.git import as_user
+from goalseek.git.as_user import PlannedCommit
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Repository
 from goalseek.humanize import format_distinct, format_duration, pluralize
 from goalseek.ledger import promote
-from goalseek.ledger.promote import KeptChain, PromotedCommit, load_kept_chain
+from goalseek.ledger.promote import KeptChain, load_kept_chain
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.project.opening import open_project, open_repository
@@ -45,10 +46,15 @@ class Promotion(Struct, frozen=True):
     """
 
     base: str
-    promoted: tuple[PromotedCommit, ...]
+    promoted: tuple[PlannedCommit, ...]
     unlike: tuple[str, ...]
     why_none: str = "there is nothing to promote: no change was kept, or the base has them all"
     chain: KeptChain | None = None
+
+    @property
+    def iterations(self) -> set[int]:
+        """The iterations whose changes go home."""
+        return {number for commit in self.promoted for number in commit.iterations}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,57 +89,23 @@ def run(options: argparse.Namespace) -> int:
     if warning := standing.worse_than_baseline or (standing.settled and standing.settled.no_gain):
         print_message(options, with_manifest_option(f"warning: {warning}", manifest.path))
     left_out, is_ablating = _left_out(options), options.ablate and bool(options.branch or options.patch)
-    if is_ablating and options.patch is not None and options.patch != "-":
-        _refuse_patch(Path(options.patch))
+    if is_ablating and options.patch not in (None, "-") and not Path(options.patch).is_fifo():
+        # Refused hours before it would be written; the path stays as it is. The reader of a FIFO waits for the patch.
+        with contextlib.suppress(InterruptedError), open_export(Path(options.patch), "--patch"):
+            raise InterruptedError
     if not (options.measure or is_ablating):
         with contextlib.closing(open_repository(manifest)) as repository:
-            make_promotion = _promotion_maker(options, manifest, repository, left_out)
-            return _carry_out(options, manifest, repository, make_promotion, _Measured())
+            return _carry_out(options, manifest, repository, left_out)
     with open_project(manifest, line_view(options), doing="promote") as project:
         check_fit(subject_of(project, "promote"))
-        make_promotion = _promotion_maker(options, manifest, project.repository, left_out)
-        measured = _Measured(project if options.measure else None)
-        if is_ablating and (ablation := _ablate(options, project, make_promotion(project.repository.objects))):
-            make_promotion = _promotion_maker(options, manifest, project.repository, left_out.union(ablation.left_out))
-            measured = structs.replace(measured, ablation=ablation)
-        return _carry_out(options, manifest, project.repository, make_promotion, measured)
-
-
-class _Measured(Struct, frozen=True):
-    """The project, where ``--measure`` asks for it; and the ablation that was made."""
-
-    project: Project | None = None
-    ablation: Ablation | None = None
-
-
-def _refuse_patch(path: Path) -> None:
-    """Raises GoalseekError where the patch could not be written, hours before it is; leaves the path as it is."""
-    if not path.is_fifo():  # its reader waits for the patch
-        with contextlib.suppress(InterruptedError), open_export(path, "--patch"):
-            raise InterruptedError
-
-
-def _ablate(options: argparse.Namespace, project: Project, promotion: Promotion) -> Ablation | None:
-    """The ablation of the changes that would go home; None where there are none."""
-    if not promotion.promoted or promotion.chain is None:
-        return None
-    say = partial(print_message, options)
-    return ablate(project, promotion.chain, _iterations_of(promotion), options.pairs or PAIRS, say)
-
-
-def _iterations_of(promotion: Promotion) -> set[int]:
-    return {number for commit in promotion.promoted for number in commit.iterations}
-
-
-def _preview_ablation(options: argparse.Namespace, manifest: ManifestFile, promotion: Promotion) -> str:
-    """What an ablation would cost, by the recorded seconds of the best."""
-    standing = load_standing(manifest)
-    assert standing.best
-    count, metric = len(_iterations_of(promotion)), manifest.manifest.metric
-    runs = count_runs(metric, standing, count, options.pairs or PAIRS)
-    seconds = runs * sum(standing.best.seconds.values())
-    changes, cost = pluralize(count, "change"), f"{pluralize(runs, 'run')}, about {format_duration(seconds)}"
-    return f"--ablate measures the best without each of {changes}, then without all that earn nothing: {cost}"
+        repository, ablation = project.repository, None
+        if is_ablating:
+            whole = _promotion_maker(options, manifest, repository, left_out)(repository.objects)
+            if whole.promoted and whole.chain:
+                say = partial(print_message, options)
+                ablation = ablate(project, whole.chain, whole.iterations, options.pairs or PAIRS, say)
+                left_out = left_out.union(ablation.left_out)
+        return _carry_out(options, manifest, repository, left_out, project if options.measure else None, ablation)
 
 
 def _promotion_maker(
@@ -169,9 +141,22 @@ def _promotion_maker(
 
     def make_promotion(objects: Objects) -> Promotion:
         if head and head != base:
-            chain = chain_on(objects, repository.tree_of(head))
-            if taken := promote.iterations_in(objects, chain, repository.tree_of(head)):
-                return Promotion(base, (), (), _describe_taken(options, chain, taken))
+            head_tree = repository.tree_of(head)
+            chain = chain_on(objects, head_tree)
+            with contextlib.suppress(GoalseekError):  # HEAD has none of them where the others do not apply to it
+                left = {number for one in promote.replay(objects, chain, head_tree) for number in one.iterations}
+                kept = chain.iterations
+                taken = [number for number in kept if number not in left]
+                if taken and taken == kept:
+                    why = f"there is nothing to promote: HEAD already has the kept changes up to iteration {kept[-1]}"
+                    return Promotion(base, (), (), why)
+                if taken:
+                    which = f"of iterations {', '.join(map(str, taken))}"
+                    if taken == kept[: len(taken)]:
+                        which = f"up to iteration {taken[-1]}"
+                    rest = with_manifest_option(f"goalseek promote --onto HEAD{_flags(options)}", options.manifest)
+                    why = f"HEAD already has the kept changes {which}; the rest: {rest}"
+                    return Promotion(base, (), (), why)
         chain = chain_on(objects, tree)
         commits = promote.replay(objects, chain, tree)
         expected = structs.replace(chain, end=whole.end)
@@ -196,26 +181,17 @@ def _flags(options: argparse.Namespace) -> str:
     return "".join(f" --without {number}" for number in sorted(_left_out(options)))
 
 
-def _describe_taken(options: argparse.Namespace, chain: KeptChain, taken: list[int]) -> str:
-    kept = chain.iterations
-    if taken == kept:
-        return f"there is nothing to promote: HEAD already has the kept changes up to iteration {kept[-1]}"
-    is_first = taken == kept[: len(taken)]
-    which = f"up to iteration {taken[-1]}" if is_first else f"of iterations {', '.join(map(str, taken))}"
-    command = with_manifest_option(f"goalseek promote --onto HEAD{_flags(options)}", options.manifest)
-    return f"HEAD already has the kept changes {which}; the rest: {command}"
-
-
 def _carry_out(
     options: argparse.Namespace,
     manifest: ManifestFile,
     repository: Repository,
-    make_promotion: Callable[[Objects], Promotion],
-    measured: _Measured,
+    left_out: Set[int],
+    project: Project | None = None,
+    ablation: Ablation | None = None,
 ) -> int:
-    """Checks first, then measures, then writes: after an early end the same command can be repeated."""
+    """Checks first, then measures where there is a ``project``, then writes: an early end can be repeated."""
+    make_promotion = _promotion_maker(options, manifest, repository, left_out)
     patch = commit = result = None
-    project, ablation = measured.project, measured.ablation
     is_page = options.patch != "-" and not wants_json(options)
     for line in ablation.sentences if ablation else ():
         print(one_line(line)) if is_page else print_message(options, one_line(line))
@@ -262,7 +238,13 @@ def _carry_out(
             print_message(options, str(note))
         _print_promotion(options, manifest, promotion, commit, result)
     if options.ablate and not ablation and promotion.promoted:
-        print_message(options, _preview_ablation(options, manifest, promotion))
+        standing = load_standing(manifest)
+        assert standing.best
+        count = len(promotion.iterations)
+        runs = count_runs(manifest.manifest.metric, standing, count, options.pairs or PAIRS)
+        seconds = format_duration(runs * sum(standing.best.seconds.values()))
+        what = f"the best without each of {pluralize(count, 'change')}, then without all that earn nothing"
+        print_message(options, f"--ablate measures {what}: {pluralize(runs, 'run')}, about {seconds}")
     return BAD_FINDING if result and result.is_worse else 0
 
 
@@ -301,8 +283,7 @@ def _print_promotion(
         print(f"{why}, so nobody has measured this result; --measure does")
     elif not promotion.unlike:
         print("its writable files are those of the best commit, as it was measured")
-    numbers = {number for change in promotion.promoted for number in change.iterations}
-    if note := note_of_changed_shares(manifest, numbers):
+    if note := note_of_changed_shares(manifest, promotion.iterations):
         print(f"{note}; --measure compares base and result afresh")
     if result:
         color = "red" if result.is_worse else "green" if result.compared.settled.is_sure else "magenta"
