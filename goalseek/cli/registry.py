@@ -44,7 +44,7 @@ _GROUPS = {
         ),
     },
     "take home": {
-        "log": ("List the iterations, one line each", "log --kept --since yesterday"),
+        "log": ("List the iterations, one line each", "log --outcome kept --since yesterday"),
         "show": ("Show one iteration in full", "show best --diff"),
         "compare": ("Measure two revisions in turn, and say which is better", "compare main best -n 10"),
         "settle": ("Measure the baseline and the best again, for a gain to claim", "settle"),
@@ -81,6 +81,10 @@ REMOVED = {
     "init --branch-prefix": "edit log.branch_prefix in the manifest that it writes",
     "init --program": "write program.md beside the manifest; init offers one at a terminal",
     "manifest explain": "goalseek help scope.share explains a key, goalseek help '[scope]' a table",
+    "log --kept": "goalseek log --outcome kept",
+    "show --raw": "the files in the run folder that `goalseek show` names have the bytes",
+    "demo --list": "goalseek demo --help lists the examples",
+    "noise --wall": "without --regex and --query, the number is the wall time",
     "noise --jobs": "with parallel.benches = 1 nothing disturbs a measurement; see goalseek help parallel",
 }
 """What was a command, an option or a value of one, as it was typed, and what to do instead."""

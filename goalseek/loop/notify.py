@@ -60,7 +60,7 @@ class Notification(Struct, frozen=True, kw_only=True):
 
 
 class Notifier(Observer):
-    """Sends the program of ``[notify]`` the events that its ``on`` names.
+    """Sends events to the program of ``[notify]``.
 
     The run goes on even if the program fails or hangs: it has MAX_SECONDS seconds, and a note says what went wrong, as
     ``status`` does until one is sent. It runs unconfined with the user's environment, so a program that candidates may
@@ -74,17 +74,17 @@ class Notifier(Observer):
 
     def on_budget(self, text: str) -> None:
         """Sent for "budget"."""
-        self._notify({"budget"}, event="budget", why=text, line=text)
+        self._notify(event="budget", why=text, line=text)
 
     def on_record(self, record: IterationRecord) -> None:
         """The whole record of a kept change is sent for "kept"."""
         if record.outcome == Outcome.KEPT:
             line = f"iteration {record.iteration} is kept: {record.why}; {record.hypothesis_summary}"
             about = {"iteration": record.iteration, "title": record.hypothesis_summary, "record": record}
-            self._notify({"kept"}, event="kept", why=record.why, line=line, **about)
+            self._notify(event="kept", why=record.why, line=line, **about)
 
     def on_question(self, question: Question) -> None:
-        """Sent for "needs_human", as the person may be elsewhere; once, whoever asks it again."""
+        """Sent as the person may be elsewhere; once, whoever asks it again."""
         number, why, path = question.iteration, question.verdict.why, self._project.loaded.path
         line = f"iteration {number} waits for you ({why}): goalseek approve {number}, or decline {number}"
         self._asked[number] = line = with_manifest_option(line, path)
@@ -92,30 +92,25 @@ class Notifier(Observer):
             return
         following = with_manifest_option(commands_for(question), path)
         about = {"iteration": number, "title": question.title, "next": following}
-        self._notify({"needs_human"}, event="waiting", why=why, line=line, **about)
+        self._notify(event="waiting", why=why, line=line, **about)
 
     def on_stopped(self, stop: Stop) -> None:
-        """Sent for "stopped", and where it needs a person for "needs_human" too.
-
-        The same end with nothing recorded since is not sent again: cron may come to it every minute.
-        """
+        """The same end with nothing recorded since is not sent again: cron may come to it every minute."""
         is_by_cron = stop.reason == StopReason.COUNT and self._project.is_by_timetable
         if is_by_cron or self._is_stored_end(stop):
             return
-        names = {"stopped", "needs_human"} if stop.reason == StopReason.NEEDS_HUMAN else {"stopped"}
         why = stop.why.partition("\n")[0]
         asked = (line for number, line in self._asked.items() if why.startswith(f"iteration {number} waits"))
         rest = stop.line if EXIT_CODES.get(stop.reason) == 0 else stop.next
         line = next(asked, " · ".join(filter(None, (why, rest))))
         about = {"stop_reason": str(stop.reason), "next": stop.next, "line": line}
-        self._notify(names, event="stopped", why=stop.why, **about)
+        self._notify(event="stopped", why=stop.why, **about)
 
-    def _notify(self, names: set[str], line: str, **fields: Any) -> None:
-        """Sends an event where ``[notify] on`` has one of these names."""
+    def _notify(self, line: str, **fields: Any) -> None:
         loaded = self._project.loaded
         name = loaded.manifest.project.name
-        command, subscribed = loaded.manifest.notify.command, loaded.manifest.notify.on
-        if not command or not names & set(subscribed):
+        command = loaded.manifest.notify.command
+        if not command:
             return
         try:
             line = f"{name}: {' '.join(line.split())}"

@@ -21,7 +21,7 @@ from goalseek.loop.invocation import Invocation
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import Lanes
 from goalseek.loop.queued_iteration import QueuedIteration
-from goalseek.manifest.parallel import agents_of, benches_of, refuse_jobs
+from goalseek.manifest.parallel import agents_of, benches_of
 from goalseek.phase_values import Ahead
 from goalseek.project.approval import Approval, approval_error, save_approval
 from goalseek.project.config import Config
@@ -45,9 +45,8 @@ def open_queue(invocation: Invocation, config: Config, run_iteration: RunIterati
 
 
 def _sizes(invocation: Invocation, config: Config) -> tuple[int, int]:
-    """How many propose and how many measure at once. Raises GoalseekError for a bench without a value in a slot."""
+    """How many propose and how many measure at once."""
     manifest, jobs = config.manifest, invocation.jobs
-    refuse_jobs(manifest, jobs)
     medians = median_seconds(invocation.project.ledger.recent)
     proposal = sum(medians.get(phase, 0.0) for phase in (Phase.PLAN, Phase.APPLY_CHANGE))
     return agents_of(manifest, jobs, proposal, medians.get(Phase.VERIFY)), benches_of(manifest, jobs)

@@ -63,9 +63,6 @@ class Parallel(Struct, frozen=True, kw_only=True):
     Example: `agents = 4`"""
     benches: form.Benches = 1
     """How many measurements are made at once. Example: `benches = 4`"""
-    slots: dict[str, tuple[str, ...]] = {}
-    """Variables of verify commands with a value for each bench.
-    Example: `slots = { CUDA_VISIBLE_DEVICES = ["0", "1"] }`"""
     landings: form.Positive = 3
     """After how many measurements that came too late, because another winner landed meanwhile, a winner is given up.
     Example: `landings = 5`"""

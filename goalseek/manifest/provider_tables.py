@@ -40,7 +40,7 @@ class ProviderTable(Struct, frozen=True, kw_only=True):
     prompts: str = ""
     """The folder of your own `plan.md`, `apply.md`, `repair.md` or `review.md`. Example: `prompts = "my-prompts"`"""
     record: form.Folder = None
-    """The folder in which every call is stored, for `replay`. Example: `record = "recordings"`"""
+    """The folder in which every call is stored; `replay` answers from it. Example: `record = "recordings"`"""
     command: form.Patterns | None = None
     """For `command`, the program and its words; for an agent, its program and words that come before the preset's.
     Example: `command = ["./my-agent.sh", "--edit"]`"""
@@ -48,8 +48,6 @@ class ProviderTable(Struct, frozen=True, kw_only=True):
     """For `command`: whether the program is called for a plan first. Example: `ask_plan = true`"""
     script: str = "moves.toml"
     """For `scripted`: the file of its moves. Example: `script = "night.toml"`"""
-    recordings: str = ""
-    """For `replay`: the folder that `record` filled. Example: `recordings = "recordings"`"""
     sampler: Literal["tpe", "cmaes", "random"] = "tpe"
     """For `tune`: how the next values are chosen. Example: `sampler = "cmaes"`"""
     seed: int = 0

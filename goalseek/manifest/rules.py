@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from goalseek.git.ignore import compile_pattern, matcher
 from goalseek.git.paths import first_overlap
 from goalseek.manifest.command_words import parse_command
-from goalseek.manifest.parallel import slot_faults
 from goalseek.manifest.tables import (
     FRESH,
     TIME_SOURCES,
@@ -49,8 +48,6 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
     if manifest.review:
         yield from check_review(manifest.review, authors_of(manifest.provider, manifest.search.rotate))
     yield from _check_rotation(manifest.search, manifest.provider)
-    for name, why in slot_faults(manifest.parallel.slots, manifest.parallel.benches):
-        yield ("parallel", "slots", name), why
     yield from _check_repeats("price", "model", [price.model for price in manifest.price], "has a price already")
     yield from _check_once(manifest)
     if manifest.holdout:
@@ -194,7 +191,7 @@ _ONLY_PROGRAMS = ("model", "command", "endpoint", "credentials", "billing", "ask
 _NO_USE = {
     "scripted": _ONLY_PROGRAMS,
     "tune": _ONLY_PROGRAMS,
-    "replay": (*_ONLY_PROGRAMS, "timeout", "record"),
+    "replay": (*_ONLY_PROGRAMS, "timeout"),
     "command": ("endpoint",),
 }
 _PLAY_EDITS = ("scripted", "tune")
@@ -206,11 +203,8 @@ def check_provider_table(location: Location, table: ProviderTable, inner: tuple[
         yield (*location, "command"), 'is required by the provider "command": ["my-agent", "--edit"]'
     elif table.command is not None and not table.command:
         yield (*location, "command"), 'is empty: ["/opt/agent/bin/agent"]'
-    if table.name == "replay" and not table.recordings:
-        yield (*location, "recordings"), 'is required by the provider "replay": the folder that provider.record named'
-    elif table.name != "replay" and table.recordings:
-        why = f"has no use with the provider {table.name!r}: provider.record stores its calls"
-        yield (*location, "recordings"), why
+    if table.name == "replay" and not table.record:
+        yield (*location, "record"), 'is required by the provider "replay": the folder in which calls were stored'
     defaults = ProviderTable(name=table.name)
     for key in _NO_USE.get(table.name, _ONLY_COMMAND):
         if getattr(table, key) != getattr(defaults, key):
@@ -219,7 +213,8 @@ def check_provider_table(location: Location, table: ProviderTable, inner: tuple[
         if not re.fullmatch(r"[A-Za-z_]\w*", name) and not name.startswith(("/", "~/")):
             yield (*location, "credentials"), f"{name!r} is neither a variable nor a path beginning with / or ~/"
     for key in inner:
-        if getattr(table, key) != getattr(defaults, key):
+        is_played = key == "record" and table.name == "replay"
+        if getattr(table, key) != getattr(defaults, key) and not is_played:
             yield (*location, key), "belongs in [provider] itself"
             return
     if table.plan:
@@ -293,7 +288,7 @@ def check_review(review: ReviewTable, authors: Sequence[ProviderTable]) -> Itera
 def own_work_fault(reviewer: ProviderTable, authors: Sequence[ProviderTable]) -> str:
     """The fault of a reviewer that also plans or edits, and so would judge its own work; "" for any other.
 
-    The provider "command" is the same with the same command line; "replay" never is: its recordings are of another.
+    The provider "command" is the same with the same command line; "replay" never is: its records are of another.
     """
     same = [table for table in authors if table.name == reviewer.name != "replay"]
     if not any(table.name != "command" or table.command == reviewer.command for table in same):

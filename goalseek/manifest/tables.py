@@ -259,8 +259,6 @@ class NotifyTable(Struct, frozen=True, kw_only=True):
     command: form.Patterns | None = None
     """The program that is told; it gets one JSON object on its standard input.
     Example: `command = ["sh", "-c", "cat >> ~/goalseek.jsonl"]`"""
-    on: tuple[Literal["kept", "stopped", "needs_human", "budget"], ...] = ("kept", "stopped", "needs_human", "budget")
-    """Which events it is told. Example: `on = ["stopped", "needs_human"]`"""
 
 
 class LogTable(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,6 @@ from msgspec import Struct, field, structs
 
 from goalseek.humanize import abbreviate, format_duration
 from goalseek.manifest.command_words import parse_command
-from goalseek.manifest.parallel import slot_variables
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.measurement.metric import NoNumber
 from goalseek.sandbox.environment import program_environment
@@ -95,7 +94,7 @@ def run_command(
 def environment_for(verifier: Verifier, root: Path, variables: Mapping[str, str]) -> dict[str, str]:
     """The environment of a command of the verifier in a tree, with these ``variables``."""
     below = str(verifier.confines.seen_at(root, root / verifier.places.prefix)).rstrip("/")
-    own = {"PYTHONDONTWRITEBYTECODE": "1", **slot_variables(verifier.manifest, verifier.slot)}
+    own = {"PYTHONDONTWRITEBYTECODE": "1", "GOALSEEK_SLOT": str(verifier.slot)}
     own |= {"GOALSEEK_PROJECT_ROOT": below, **variables}
     return program_environment(verifier.manifest.env.verify, own, verifier.places.scratch / "tmp")
 

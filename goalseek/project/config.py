@@ -205,13 +205,11 @@ class ConfigReader:
     def _scope_key(self, manifest: Manifest, links: dict[str, str], mounts: bool, listing: Listing) -> str:
         """A digest of all that trees depend on: where it is another one, they are made anew."""
         table = manifest.provider
-        others = [
-            [other.script, other.recordings] for other in authors_of(table, manifest.search.rotate)[bool(table) :]
-        ]
+        others = [[other.script, other.record] for other in authors_of(table, manifest.search.rotate)[bool(table) :]]
         lists = (
             self._ledger.seal.digest("trees"),
             manifest.scope,
-            [table.script, table.prompts, table.record, table.recordings] if table else "",
+            [table.script, table.prompts, table.record] if table else "",
             *([others] if others else []),
             manifest.cheat,
             links,

@@ -186,8 +186,12 @@ class _IterationCall(AgentLaunch, kw_only=True):
         return dollars_left(self.manifest.limits, self.briefing.usage_log.standing())
 
     def record(self, reply: Reply, rejected: Rejected | None, patch: bytes) -> None:
-        record_table = self.project.provider_table().record
-        if record_table is None or (rejected is None and not (reply.title or reply.output or patch)):
+        table = self.project.provider_table()
+        if (
+            table.record is None
+            or table.name == "replay"
+            or (rejected is None and not (reply.title or reply.output or patch))
+        ):
             return  # the latter is a command without ask_plan, which was not asked
         rejection = None
         if rejected:
@@ -196,7 +200,7 @@ class _IterationCall(AgentLaunch, kw_only=True):
         number, text = self.briefing.context.iteration, patch.decode("utf-8", "surrogateescape")
         recording = Recording(number, self.name, self.sent_prompt, reply, text, rejection)
         line = self.secrets.redact_text(json.dumps(to_plain(recording), indent=1)) + "\n"
-        write_atomic(self.project.folder / record_table / file_name(number, self.name), line, durable=True)
+        write_atomic(self.project.folder / table.record / file_name(number, self.name), line, durable=True)
 
     def _undo(self) -> None:
         self.briefing.usage_log.drop_session()

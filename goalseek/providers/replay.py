@@ -85,7 +85,7 @@ class ReplayProvider(Provider):
 
 def make(table: ProviderTable, folder: Path) -> Provider:
     """The provider for a manifest."""
-    return ReplayProvider((folder / table.recordings).resolve(), table.model)
+    return ReplayProvider((folder / (table.record or "")).resolve(), table.model)
 
 
 _NAME = re.compile(r"([0-9]{4,})-([a-z]+(?:-[1-9][0-9]*)?)\.json")
@@ -127,6 +127,6 @@ def read_recordings(folder: Path) -> dict[int, dict[str, Recording]]:
                 raise GoalseekError(message, "record it again", StopReason.PROVIDER)
             recordings.setdefault(int(match[1]), {})[match[2]] = recording
     if not recordings:
-        message = f"provider.recordings: {folder} has no recordings"
+        message = f"provider.record: {folder} has no recordings"
         raise GoalseekError(message, "provider.record = FOLDER makes them", StopReason.PROVIDER)
     return dict(sorted(recordings.items()))

@@ -204,12 +204,11 @@ def manifest_scope(loaded: ManifestFile, manifest: Manifest, prefix: str, hidden
     own += ["/logs/", "/runs/"] if home == "." else _folder(home)
     for table in authors_of(manifest.provider, manifest.search.rotate):
         own += [_file(table.script)] if table.name == "scripted" else []
-        own += _folder(table.recordings)
+        own += _folder(table.record or "")
     read_only = [_file(manifest.project.program or "program.md")]
     if manifest.provider:
         table = manifest.provider
         read_only += _folder(table.prompts)
-        own += _folder(table.record or "")
     own += [_file(cheat.patch) for cheat in manifest.cheat]
     return build_scope(prefix, manifest.scope, own, read_only, (item.path for item in hidden_from))
 

@@ -191,7 +191,7 @@ def test_a_provider_that_cannot_start(project: Project, tmp_path: Path) -> None:
         path.chmod(0o755)
     for provider, code, said in (
         ({"name": "oracle"}, USAGE, "there is no provider 'oracle'"),
-        ({"name": "replay"}, USAGE, "provider.recordings: is required"),
+        ({"name": "replay"}, USAGE, "provider.record: is required"),
         ({"name": "command"}, USAGE, "is required by the provider"),
         ({"name": "command", "command": ["no-such-agent"]}, UNFIT, "there is no program 'no-such-agent'"),
         ({"name": "command", "command": [str(script)]}, UNFIT, "agent.py is not executable\n  chmod +x "),
@@ -200,7 +200,7 @@ def test_a_provider_that_cannot_start(project: Project, tmp_path: Path) -> None:
         (in_folder("gone.sh"), UNFIT, "gone.sh with a line such as #!/bin/sh\n"),
         (in_folder("crlf.sh"), UNFIT, "crlf.sh ends with a carriage return"),
         (in_folder("env.py"), UNFIT, "env.py names no-such, which is not there"),
-        ({"name": "replay", "recordings": "gone"}, UNFIT, "has no recordings"),
+        ({"name": "replay", "record": "gone"}, UNFIT, "has no recordings"),
         ({"name": "scripted", "script": "gone.toml"}, UNFIT, "gone.toml cannot be read: no such file"),
     ):
         project.set_manifest({"provider": provider})
@@ -256,12 +256,9 @@ def test_what_is_nested_too_deeply_is_a_fault_of_that_file(played: Projects) -> 
     assert ended.exit_code == USAGE and f"{project.manifest}: lists or tables are nested too deeply" in ended.stderr
 
 
-def test_jobs_need_a_bench_each_with_a_value_of_its_variables(project: Project) -> None:
+def test_so_many_jobs_are_refused(project: Project) -> None:
     for jobs in ("0", "65", "100000"):
         refused(project, USAGE, f"--jobs {jobs}: a number from 1 to 64", arguments=("iterate", "--jobs", jobs))
-    project.set_manifest({"parallel": {"slots": {"GPU": ["0", "1"]}}})
-    said = "--jobs 4: parallel.slots.GPU has 2 values for 4 benches: give each bench its own"
-    refused(project, USAGE, said, "add values there, or ask for fewer jobs", arguments=("iterate", "--jobs", "4"))
 
 
 def test_an_empty_word_where_one_is_needed_is_not_ignored(project: Project) -> None:

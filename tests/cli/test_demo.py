@@ -135,10 +135,9 @@ def test_without_the_extra_nothing_is_written(case: Case) -> None:
 
 
 def test_the_list_and_what_is_asked_for_wrongly_write_nothing(case: Case) -> None:
-    ended = case.run("demo", "--list")
-    listed = dict(line.split(None, 1) for line in ended.stdout.splitlines())
-    assert set(listed) == {path.stem for path in (SOURCE / "manifests").glob("*.toml")}
-    assert ended.exit_code == 0 and "handwritten digits" in listed["digits"]
+    ended = case.run("demo", "--help")
+    assert all(f"{path.stem}: " in " ".join(ended.stdout.split()) for path in (SOURCE / "manifests").glob("*.toml"))
+    assert ended.exit_code == 0 and "handwritten digits" in " ".join(ended.stdout.split())
     for flags, code in ((("--provider", "nobody"), 2), (("--provider", "codex"), 3), (("-n", "0"), 2)):
         assert case.run("demo", "digits", *flags).exit_code == code
     ended = case.run("demo", "nonsense")

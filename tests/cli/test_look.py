@@ -167,15 +167,15 @@ class TestLog:
         for expected in ("reverted", "worse", "1.5", "move 2"):
             assert expected in line
         assert rows(climbed.run("log", "--json")) == climbed.iterations()
-        assert rows(climbed.run("log", "--kept", "--query", "metric.value")) == [2, 3]
+        assert rows(climbed.run("log", "--outcome", "kept", "--query", "metric.value")) == [2, 3]
         assert rows(climbed.run("log", "--query", "commit_hash && iteration")) == [0, 1, 2, 4, 5, 6]
 
     def test_it_gives_what_is_asked_for(self, climbed: Project) -> None:
         cases = {
             "--last 2": [5, 6],
             "--last 99": [0, 1, 2, 3, 4, 5, 6],
-            "--kept": [1, 5],
-            "--kept --last 1": [5],
+            "--outcome kept": [1, 5],
+            "--outcome kept --last 1": [5],
             "--outcome reverted": [2, 4, 6],
             "--outcome skipped": [3],
             "--outcome baseline": [0],
@@ -203,7 +203,7 @@ class TestLog:
 
     def test_jsonl_and_csv_are_written_to_a_file(self, climbed: Project, tmp_path: Path) -> None:
         file = tmp_path / "kept.jsonl"
-        ended = climbed.run("log", "--kept", "-o", str(file))
+        ended = climbed.run("log", "--outcome", "kept", "-o", str(file))
         assert (ended.exit_code, ended.stdout) == (0, "")
         expected = [record for record in climbed.iterations() if record["outcome"] == "kept"]
         assert [json.loads(line) for line in file.read_text().splitlines()] == expected

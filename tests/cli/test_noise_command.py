@@ -153,7 +153,7 @@ class TestOfAnyCommand:
         assert told(ended(arguments, tmp_path))["median"] == 4
 
     def test_wall_time(self, tmp_path: Path) -> None:
-        found = told(ended(("noise", "-n", "3", "--run", "sleep 0.1", "--wall", "--json"), tmp_path))
+        found = told(ended(("noise", "-n", "3", "--run", "sleep 0.1", "--json"), tmp_path))
         assert all(0.1 < run["value"] == pytest.approx(run["seconds"], abs=1e-5) for run in found["runs"])
         assert found["direction"] == "minimize"
         assert "minimum of several runs" in found["advice"][-1]
@@ -161,7 +161,7 @@ class TestOfAnyCommand:
     def test_a_first_run_without_a_number_is_told_with_what_it_printed(self, tmp_path: Path) -> None:
         for arguments, said in (
             (("echo y3; exit 3", "--regex", r"y(\d)"), "the command ended with 3"),
-            (("echo half; sleep 60", "--wall", "--timeout", "0.2s"), "ran past its limit, 0.2s"),
+            (("echo half; sleep 60", "--timeout", "0.2s"), "ran past its limit, 0.2s"),
             (("echo x3", "--regex", r"y(\d)"), "no match of"),
             (("echo y3 >&2", "--regex", r"y(\d)"), "end the command with 2>&1"),
             (("echo y3 y4", "--regex", r"y(\d)"), "2 matches of"),
@@ -179,18 +179,16 @@ class TestOfAnyCommand:
 
     def test_what_makes_no_sense_is_refused(self, tmp_path: Path) -> None:
         for arguments, said in (
-            (("--run", "true"), "one of --regex, --query and --wall"),
-            (("--run", "true", "--wall", "--regex", "(x)"), "one of --regex, --query and --wall"),
-            (("--run", "true", "--wall", "--direction", "maximize"), "the shorter is better"),
-            (("-m", "speed", "--run", "true", "--wall"), "-m and --run"),
-            (("--run", "true", "--wall", "--matches", "last"), "--matches is for --regex"),
+            (("--run", "true", "--query", "x", "--regex", "(x)"), "--regex and --query: one of them"),
+            (("--run", "true", "--direction", "maximize"), "the shorter is better"),
+            (("-m", "speed", "--run", "true"), "-m and --run"),
+            (("--run", "true", "--matches", "last"), "--matches is for --regex"),
             (("--run", "true", "--regex", "(x"), "does not compile"),
             (("--run", "true", "--regex", "x"), "it needs one"),
             (("--run", "true", "--query", "[x"), "is not JMESPath"),
-            (("--run", "true", "--wall", "--timeout", "soon"), "is not a duration"),
-            (("-n", "1", "--run", "true", "--wall"), "two runs at least"),
+            (("--run", "true", "--timeout", "soon"), "is not a duration"),
+            (("-n", "1", "--run", "true"), "two runs at least"),
             (("--regex", "(x)"), "--regex is for --run"),
-            (("--wall",), "--wall is for --run"),
         ):
             refused = ended(("noise", *arguments), tmp_path)
             assert (refused.exit_code, refused.stdout) == (2, "") and said in refused.stderr, refused

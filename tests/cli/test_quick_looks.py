@@ -36,7 +36,7 @@ def test_a_look_imports_little_and_starts_few_programs(climbed: Project, tmp_pat
     folder.mkdir()
     (folder / "git").write_text(f'#!/bin/sh\necho "$@" >> {started}\nexec {shutil.which("git")} "$@"\n')
     (folder / "git").chmod(0o755)
-    for command, programs in {"status": 3, "log --kept --since 1": 0, "show best": 1}.items():
+    for command, programs in {"status": 3, "log --outcome kept --since 1": 0, "show best": 1}.items():
         loaded = modules_loaded(climbed, *command.split(), path=f"{folder}{os.pathsep}{os.environ['PATH']}")
         assert not {name for name in loaded if name in SLOW | OF_THE_LOOP}, command
         assert len(started.read_text().splitlines() if started.exists() else []) == programs, command

@@ -47,7 +47,7 @@ class TestSettling:
     def test_a_run_that_ends_by_a_limit_claims_and_counts_what_is_measured_afresh(
         self, make_project: Callable[..., Project]
     ) -> None:
-        notify = {"command": ["sh", "-c", f"cat > {home('told')}"], "on": ["stopped"]}
+        notify = {"command": ["sh", "-c", f"cat > {home('told')}"]}
         project = project_of(make_project, notify=notify)
         ended = project.run("iterate", "--forever")
         assert ended.exit_code == 0

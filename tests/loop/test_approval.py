@@ -231,7 +231,7 @@ def test_a_table_that_makes_no_sense_is_refused(asking: Project, table: dict[str
 
 @pytest.mark.slow
 def test_at_a_terminal_it_asks_and_interrupted_it_asks_again(asking: Project) -> None:
-    change(asking, notify={"command": ["sh", "-c", 'cat >> "$HOME/told"'], "on": ["needs_human"]})
+    change(asking, notify={"command": ["sh", "-c", 'grep waiting >> "$HOME/told"; :']})
     terminal = Shown(asking.folder, "iterate", "-n", "3")
     shown = terminal.hear("keep iteration 1? [y]es, [n]o, [d]iff, or ^C to decide later: ")
     for part in ("kept, better", "2 beats 1 by 1", "move 1", "answer.json", "1 added, 1 removed", "changes.diff"):

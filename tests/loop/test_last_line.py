@@ -137,7 +137,7 @@ def test_the_holdout_of_both_is_told(project: Project) -> None:
 
 
 def test_it_is_the_last_on_stdout_in_the_events_and_in_the_notification(project: Project) -> None:
-    notify = {"command": ["sh", "-c", f'cat > "{project.folder}/told"'], "on": ["stopped"]}
+    notify = {"command": ["sh", "-c", f'cat > "{project.folder}/told"']}
     project.set_manifest({**NOTHING_HIDDEN, "notify": notify})
     project.set_moves(answer(2), answer(1.5), answer(3))
     ended = project.run("-q", "iterate", "-n", "2")

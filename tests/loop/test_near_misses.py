@@ -310,7 +310,7 @@ def test_a_replay_of_such_a_climb_comes_to_the_same(tmp_path: Path) -> None:
         project = Project.make(tmp_path / name, files, MANIFEST)
         project.set_agent(RECORDED, MANIFEST, record="../recordings")
         if climbs:
-            project.set_manifest({**MANIFEST, "provider": {"name": "replay", "recordings": "../recordings"}})
+            project.set_manifest({**MANIFEST, "provider": {"name": "replay", "record": "../recordings"}})
         climbs.append(project.climb("iterate", "-n", "11")[1:])
     first, second = (
         [(record["outcome"], record.get("stacked"), record["metric"]["value"]) for record in climb] for climb in climbs

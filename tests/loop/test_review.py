@@ -441,7 +441,7 @@ def test_whoever_is_asked_in_the_authors_place_finds_his_change(reviewed: Projec
 def test_a_reviewed_climb_is_played_again_from_its_recordings(reviewed: Projects, make_project: Projects) -> None:
     project = reviewed(ASKS, REJECTS, edits=(scores(2), scores(3)), author={"record": "../recordings"})
     first = project.climb()[-1]
-    again = {"name": "replay", "recordings": "../recordings"}
+    again = {"name": "replay", "record": "../recordings"}
     tables = {"provider": again, "review": {"provider": again, "criteria": ["It is short."]}}
     second = make_project("another", files=FILES, manifest=tables).climb()[-1]
     assert outcome(second) == outcome(first) and second["metric"]["value"] == 3

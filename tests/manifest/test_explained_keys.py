@@ -57,8 +57,8 @@ def test_a_key_is_explained_by_its_whole_name_its_last_and_its_table(project: Pr
         "env.agent.pass",
     }
     assert "scope.hidden_from: text, default none\n" in project.run("help", "hidden_from").stdout
-    events = '"kept", "stopped", "needs_human" or "budget"'
-    assert project.run("help", "notify.on").stdout.startswith(f"notify.on: list of {events}, default [")
+    levels = '"auto", "bubblewrap", "landlock" or "none"'
+    assert project.run("help", "sandbox.mode").stdout.startswith(f'sandbox.mode: {levels}, default "auto"')
     table = project.run("help", "[[verify]]").stdout
     assert table.startswith("[[verify]]\n") and "\n  timeout " in table
     assert 'setup.timeout: duration, default "30m"\n' in project.run("help", "timeout").stdout

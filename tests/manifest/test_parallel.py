@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goalseek.manifest.parallel import agents_of, benches_of, one_bench_reason, slot_variables
+from goalseek.manifest.parallel import agents_of, benches_of, one_bench_reason
 from goalseek.manifest.tables import Manifest
 from goalseek.manifest.validation import validate
 
@@ -83,9 +83,3 @@ def test_what_must_be_measured_alone_has_one_bench_and_says_why(metric: str, why
     assert one_bench_reason(manifest) == why
     assert (benches_of(manifest, None), benches_of(manifest, 4)) == (1, 1)
     assert (agents_of(manifest, None, 60.0, 60.0), agents_of(manifest, 4, 60.0, 60.0)) == (2, 4)
-
-
-def test_a_bench_has_its_number_and_its_own_value_of_each_variable() -> None:
-    manifest = manifest_of('benches = 2\nslots = { GPU = ["0", "1", "2"], PORT = ["80", "81"] }')
-    assert slot_variables(manifest, 1) == {"GPU": "1", "PORT": "81", "GOALSEEK_SLOT": "1"}
-    assert slot_variables(manifest_of(), 0) == {"GOALSEEK_SLOT": "0"}

@@ -118,7 +118,7 @@ def test_what_was_recorded_of_several_is_played_again(fake: Fakes, several: Proj
     project.climb("iterate", "-n", "3", "--jobs", "2")
     names = sorted(path.name for path in (project.folder / "recordings").iterdir())
     assert names == [f"{number:04d}-{phase}.json" for number in (1, 2, 3) for phase in ("apply", "plan")]
-    again = several({"name": "replay", "recordings": str(project.folder / "recordings")}, "again")
+    again = several({"name": "replay", "record": str(project.folder / "recordings")}, "again")
     played = again.climb("iterate", "-n", "3", "--jobs", str(jobs))
     assert told(played) == [(1, "kept", "replay"), (2, "kept", "replay"), (3, "kept", "replay")]
     assert played[-1]["metric"]["value"] == 13

@@ -67,7 +67,7 @@ def replaying(recorded: Project, name: str) -> Project:
     """A project that plays those recordings."""
     again = Project.make(recorded.top.parent / name, FILES)
     copy_folder(recorded.folder / "recordings", again.folder / "recordings")
-    again.set_manifest({"provider": {"name": "replay", "recordings": "recordings"}, "verify": VERIFY})
+    again.set_manifest({"provider": {"name": "replay", "record": "recordings"}, "verify": VERIFY})
     again.commit()
     return again
 
@@ -132,8 +132,7 @@ def test_the_recordings_played_again_give_the_same_climb_and_what_is_wrong_with_
     ("provider", "wrong"),
     [
         ({"name": "replay"}, "is required by the provider"),
-        ({"name": "replay", "recordings": "r", "model": "m"}, "has no use with the provider"),
-        ({"name": "tune", "recordings": "r"}, "provider.record stores its calls"),
+        ({"name": "replay", "record": "r", "model": "m"}, "has no use with the provider"),
         ({"name": "tune", "record": ""}, "a folder, or"),
         ({"name": "tune", "repair": -1}, "at least 0"),
         ({"name": "tune", "fallback": [{"name": "claude", "record": "r"}]}, "belongs in [provider] itself"),

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from goalseek.cli.commands.iterate import climb
 from goalseek.cli.options import refuse, start_folder
-from goalseek.cli.output import print_answer, print_json_lines, print_message, wants_json
+from goalseek.cli.output import print_answer, print_message
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.command import git
@@ -126,18 +126,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="DIR", nargs="?", help="a new or empty folder (default: goalseek-demo-NAME)")
     parser.add_argument("-n", dest="count", type=int, metavar="N", help="how many iterations (default: under a minute)")
     parser.add_argument("--provider", metavar="P", help="who proposes the changes (default: the example's own)")
-    parser.add_argument("--list", action="store_true", help="list the examples")
+    parser.epilog = " ".join(f"{source.name}: {source.summary}" for source in fixtures().values())
 
 
 def run(options: argparse.Namespace) -> int:
     """Makes the repository, climbs, and says what happened and what to type next."""
     by_name = fixtures()
-    if options.list and wants_json(options):
-        print_json_lines(options, [{"name": source.name, "summary": source.summary} for source in by_name.values()])
-        return 0
-    if options.list:
-        print("\n".join(f"{source.name:<12} {source.summary}" for source in by_name.values()))
-        return 0
     refuse(
         (options.count is not None and options.count < 1, f"-n {options.count}: at least 1", "-n 10"),
         (options.name not in by_name, f"there is no demo {options.name!r}", f"one of {', '.join(by_name)}"),

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     """Runs the iterations; gives the exit code of the stop."""
     manifest = load_manifest(options)
     ends = _ends(options, manifest)
-    refuse_jobs(manifest.manifest, options.jobs)
+    refuse_jobs(options.jobs)
     try:
         if options.detach:
             return climb_in_background(options, manifest)

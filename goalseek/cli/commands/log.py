@@ -28,9 +28,7 @@ _FLUSH_SECONDS = 0.1
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``log`` takes."""
     parser.add_argument("--last", type=int, metavar="N", help="only the newest N")
-    only = parser.add_mutually_exclusive_group()
-    only.add_argument("--kept", action="store_true", help="only the kept changes")
-    only.add_argument("--outcome", choices=[outcome.value for outcome in Outcome], help="only this outcome")
+    parser.add_argument("--outcome", choices=[outcome.value for outcome in Outcome], help="only this outcome")
     reasons = [reason.value for reason in Reason if reason != Reason.MOVED]
     parser.add_argument("--reason", metavar="R", choices=reasons, help="only this one, such as worse or tie")
     parser.add_argument(
@@ -44,8 +42,7 @@ def run(options: argparse.Namespace) -> int:
     if options.last is not None and options.last < 1:
         raise GoalseekError(f"--last {options.last}: at least 1", "--last 20")
     iteration, moment = parse_since(options.since, datetime.now(UTC)) if options.since is not None else (0, None)
-    outcome = Outcome.KEPT if options.kept else options.outcome or ""
-    selection = Selection(outcome, options.reason or "", iteration, moment, options.last)
+    selection = Selection(options.outcome or "", options.reason or "", iteration, moment, options.last)
     if options.file is not None and options.query:
         hint = "goalseek log --query ... > FILE prints what it finds as JSON lines"
         raise GoalseekError("-o writes whole records, so it takes no --query", hint)

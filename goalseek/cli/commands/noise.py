@@ -37,7 +37,7 @@ from goalseek.statistics.scale import median
 from goalseek.views.noise import noise_page
 from goalseek.views.terminal_text import painter
 
-_ONLY_WITH_RUN = ("regex", "wall", "direction", "matches", "timeout")
+_ONLY_WITH_RUN = ("regex", "direction", "matches", "timeout")
 _EXAMPLE = "goalseek noise --run CMD --regex 'loss: ([0-9.]+)'"
 
 
@@ -45,9 +45,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """What ``noise`` takes."""
     parser.add_argument("-n", dest="count", type=int, metavar="N", default=10, help="the number of runs (default: 10)")
     alone = parser.add_argument_group("without a manifest, in any folder, outside the sandbox")
-    alone.add_argument("--run", dest="command", metavar="CMD", help="the command to run, by sh -c")
+    alone.add_argument(
+        "--run", dest="command", metavar="CMD", help="the command to run, by sh -c; its number is its time"
+    )
     alone.add_argument("--regex", metavar="R", help="for what it prints, with one group: 'loss: ([0-9.]+)'")
-    alone.add_argument("--wall", action="store_true", default=None, help="the number is its wall time in seconds")
     alone.add_argument("--direction", choices=("maximize", "minimize"), help="which way is better")
     alone.add_argument("--matches", choices=("only", "last"), help="which match counts (default: only one may be)")
     alone.add_argument("--timeout", metavar="TIME", help="of one run: 90, 20m, '2 hours'")
@@ -94,23 +95,23 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _repeat_command(options: argparse.Namespace) -> int:
-    sources = [source for source in ("regex", "query", "wall") if getattr(options, source)]
-    is_maximized = bool(options.wall) and options.direction == "maximize"
+    is_time = not options.regex and not options.query
+    is_maximized = is_time and options.direction == "maximize"
     refuse(
-        (len(sources) != 1, "give one of --regex, --query and --wall, which says what the number is", _EXAMPLE),
+        (bool(options.regex and options.query), "--regex and --query: one of them says what the number is", _EXAMPLE),
         (bool(options.manifest), "-m and --run: a manifest has its own command", "leave out one of the two"),
-        (is_maximized, "--wall: of two times the shorter is better", "leave out --direction"),
+        (is_maximized, "of two times the shorter is better", "leave out --direction"),
         (bool(options.matches and not options.regex), "--matches is for --regex", "leave it out"),
     )
     reading = Reading(
-        name="seconds" if options.wall else "the number",
-        source={"regex": "stdout", "query": "json", "wall": "wall"}[sources[0]],  # type: ignore[arg-type]
+        name="seconds" if is_time else "the number",
+        source="wall" if is_time else "stdout" if options.regex else "json",
         path="what it printed",
         query=options.query,
         regex=options.regex,
         matches=options.matches or "only",
     )
-    hint = "--regex 'loss: ([0-9.]+)', --query test.loss, or --wall"
+    hint = "--regex 'loss: ([0-9.]+)', --query test.loss, or none of both for its time"
     refuse(*((True, f"--{path[-1]} {text}", hint) for path, text in check_expressions((), reading)))
     try:
         timeout = parse_duration(options.timeout) if options.timeout is not None else None
@@ -118,9 +119,9 @@ def _repeat_command(options: argparse.Namespace) -> int:
         raise GoalseekError(f"--timeout {options.timeout}: {error}", "--timeout 20m") from None
     options.query = None  # it was the metric's
     print_message(options, "noise: the command runs here, as you, outside the sandbox; nothing is recorded")
-    direction = "minimize" if options.wall else options.direction
-    climb = PlannedClimb(direction, 0.0, is_time=bool(options.wall), is_wall=bool(options.wall), is_project=False)
-    what = "seconds" if options.wall else f"{options.regex or reading.query}"
+    direction = "minimize" if is_time else options.direction
+    climb = PlannedClimb(direction, 0.0, is_time=is_time, is_wall=is_time, is_project=False)
+    what = "seconds" if is_time else f"{options.regex or reading.query}"
     plain = {"command": options.command, "direction": direction}
     results = repeat_command(options.command, start_folder(options), reading, timeout, options.count)
     return _print_noise(options, results, climb, what, plain)

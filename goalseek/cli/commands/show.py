@@ -43,7 +43,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", action="store_true", help="print the plan")
     parser.add_argument("--prompt", action="store_true", help="print every prompt of the iteration")
     parser.add_argument("--output", action="store_true", help="print what the provider and the verifier printed")
-    parser.add_argument("--raw", action="store_true", help="with those: print control characters too, unescaped")
     parser.add_argument(
         "--files", metavar="DIR", help="copy the changed files, the verifier's files and the kept outputs into DIR"
     )
@@ -79,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         print_json(options, fields or record)
         return 0
     for name, content in parts.items():
-        _print_part(options, content, is_patch=name == "diff")
+        _print_part(options, content, name == "diff", folder)
     standing = load_standing(manifest)
     if parts:
         is_part = standing.keeps > 1 or bool(standing.taken_back)
@@ -131,13 +130,13 @@ def _printed_output(folder: Path) -> bytes:
     return b"".join(texts)
 
 
-def _print_part(options: argparse.Namespace, content: bytes, is_patch: bool) -> None:
+def _print_part(options: argparse.Namespace, content: bytes, is_patch: bool, folder: Path) -> None:
     """Prints the bytes to a file or pipe, control characters escaped; on a terminal, or in colour, without these."""
-    if options.raw or (not sys.stdout.isatty() and options.color != "always"):
-        shown = content if options.raw else escape_controls(content)
+    if not sys.stdout.isatty() and options.color != "always":
+        shown = escape_controls(content)
         print_bytes(shown)
         if shown != content:
-            print_message(options, "control characters are escaped: --raw prints them as they are")
+            print_message(options, f"control characters are escaped: the files in {folder} have them as they are")
         return
     text = strip_colour(content.decode("utf-8", "replace"))
     print(paint_patch(text, painter(sys.stdout, options.color)) if is_patch else replace_unprintable(text), end="")
