@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from goalseek.errors import USAGE, GoalseekError
+from goalseek.errors import GoalseekError
 from goalseek.files import read_object, write_atomic
 from goalseek.git.paths import quote_path
 from goalseek.ledger.checkpoints import Begun, Checkpoint, CheckpointName, Checkpoints, under_way
@@ -131,16 +131,11 @@ def read_approval(logs: Path, question: Question) -> Approval | None:
     Call ``remove_approval`` once the iteration has recorded it.
     """
     words: tuple[Approval, ...] = ("approve", "decline")
-    return next((word for word in words if _read_answer(logs, question).get("word") == word), None)
+    return next((word for word in words if read_answer(logs, question).get("word") == word), None)
 
 
-def read_why(logs: Path, question: Question) -> str:
-    """The words that a person gave with the stored answer to this question; "" for none."""
-    return str(_read_answer(logs, question).get("why", ""))
-
-
-def _read_answer(logs: Path, question: Question) -> dict[str, Any]:
-    """The stored answer to this question; empty where there is none."""
+def read_answer(logs: Path, question: Question) -> dict[str, Any]:
+    """The stored answer to this question, with ``word`` and ``why``; empty where there is none."""
     answer = read_object(_path_of_answer(logs, question.iteration))
     return answer if _question_key(question).items() <= answer.items() else {}
 
@@ -171,13 +166,6 @@ def approval_error(question: Question) -> GoalseekError:
     message = f"iteration {question.iteration} waits for your approval: {verdict.outcome}, {verdict.why}"
     hint = f"see {question.diff}; {commands_for(question)}; then: goalseek iterate"
     return GoalseekError(f"{message}; {question.title}", hint, StopReason.NEEDS_HUMAN)
-
-
-def refuse_while_waiting(question: Question | None, action: str) -> None:
-    """Raises GoalseekError where ``action``, in words, would leave a candidate behind that waits for approval."""
-    if question is not None:
-        message = f"iteration {question.iteration} waits for your approval, so {action} has to wait as well"
-        raise GoalseekError(message, f"{commands_for(question)}; then goalseek iterate, then this again", USAGE)
 
 
 def _question_key(question: Question) -> dict[str, Any]:

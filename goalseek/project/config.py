@@ -76,9 +76,7 @@ class ConfigReader:
         self._asked = asked
         self._templates: Templates | None = None
         self._scope_cache: tuple[tuple[Manifest, Listing, bool], Scope, str] | None = None
-        self._narrow_cache: tuple[Scope, Scope] | None = None
         self._ruler_cache: tuple[int, Ruler] | None = None
-        self._changed_cache: tuple[tuple[str, str], frozenset[str]] | None = None
 
     def reload(self) -> tuple[str, ...]:
         """Reads the manifest afresh. Where it is wrong now, the last good one holds, and a note says so."""
@@ -101,12 +99,16 @@ class ConfigReader:
         ``trees`` are an older and a newer tree, which differ by what candidates changed; None for those of baseline and
         incumbent. Raises GoalseekError where the ruler has a key of an earlier version.
         """
-        ruler = self._read_ruler()
-        if ruler:
-            refuse_removed_keys(ruler)
-        manifest = with_pinned_ruler(self.loaded.manifest, ruler) if ruler else self.loaded.manifest
-        pinned_files = ruler.hidden_from if ruler else None
-        return self.read(manifest, mounts, notes, pinned_files, self._changed_paths(trees))
+        epoch, changed_paths = self._ledger.standing.epoch, self._changed_paths(trees)
+        if self._ruler_cache is None or self._ruler_cache[0] != epoch:
+            text = self._ledger.pinned_ruler()
+            if text is None:
+                return self.read(self.loaded.manifest, mounts, notes, changed_paths=changed_paths)
+            self._ruler_cache = (epoch, Ruler.from_json(text))
+        ruler = self._ruler_cache[1]
+        refuse_removed_keys(ruler)
+        manifest = with_pinned_ruler(self.loaded.manifest, ruler)
+        return self.read(manifest, mounts, notes, ruler.hidden_from, changed_paths)
 
     def read_begun(self, config: Config, context: Context, mounts: bool) -> Config:
         """The configuration of an iteration that goes on: what a candidate may change is as it was when it began."""
@@ -136,14 +138,20 @@ class ConfigReader:
         Raises GoalseekError where the files of ``hidden_from`` cannot be read.
         """
         loaded = self.loaded
-        listing = self._list_hidden_files(manifest) if pinned_files is None else pinned_files
+        listing = pinned_files or ()
+        if pinned_files is None and (folder := hidden_files.folder_of(self.folder, manifest)):
+            listing = hidden_files.list_hidden(folder, self._ledger.repository.top)
         links = {self._prefix + path: str((self.folder / path).resolve()) for path in manifest.scope.share}
         scope_inputs = (manifest, listing, mounts)
         if self._scope_cache is None or self._scope_cache[0] != scope_inputs:
             scope = manifest_scope(loaded, manifest, self._prefix, listing)
             scope = replace(scope, proposer=frozenset(proposer_files(manifest, scope)), known={})
             self._scope_cache = (scope_inputs, scope, self._scope_key(manifest, links, mounts, listing))
-        scope, key = self._narrow_scope(*self._scope_cache[1:], changed_paths)
+        _, scope, key = self._scope_cache
+        if outside_paths := frozenset(path for path in changed_paths if scope.kind(path) == "other"):
+            # Candidates have changed these while the scope was wider.
+            scope = replace(scope, changed=outside_paths, known={})
+            key = hashlib.sha256(to_line([key, sorted(outside_paths)]).encode()).hexdigest()[:16]
         program = self.folder / (manifest.project.program or "program.md")
         text = program.read_text("utf-8", "replace") if program.is_file() else ""
         current_directions = tuple(read_directions(loaded.directions))
@@ -168,39 +176,13 @@ class ConfigReader:
             hidden_files.refuse_changed(folder, config.trees.hidden_from)
 
     def _changed_paths(self, trees: tuple[str, str] | None) -> frozenset[str]:
-        """The paths on which two trees differ, as ``read_pinned`` takes them; cached for the last pair."""
+        """The paths on which two trees differ, as ``read_pinned`` takes them."""
         standing = self._ledger.standing
         if trees is None and standing.baseline and standing.incumbent:
             trees = (standing.baseline.tree, standing.incumbent.tree)
         if trees is None:
             return frozenset()
-        if self._changed_cache is None or self._changed_cache[0] != trees:
-            differences = self._ledger.repository.objects.differences(*trees)
-            self._changed_cache = (trees, frozenset(difference.path for difference in differences))
-        return self._changed_cache[1]
-
-    def _read_ruler(self) -> Ruler | None:
-        """The ruler of the present epoch; it is read once an epoch."""
-        epoch = self._ledger.standing.epoch
-        if self._ruler_cache is None or self._ruler_cache[0] != epoch:
-            text = self._ledger.pinned_ruler()
-            if text is None:
-                return None
-            self._ruler_cache = (epoch, Ruler.from_json(text))
-        return self._ruler_cache[1]
-
-    def _narrow_scope(self, scope: Scope, key: str, changed_paths: frozenset[str]) -> tuple[Scope, str]:
-        """The scope and its key, with the changed paths that the scope does not let candidates change any more."""
-        outside_paths = frozenset(path for path in changed_paths if scope.kind(path) == "other")
-        if not outside_paths:
-            return scope, key
-        if (
-            self._narrow_cache is None
-            or self._narrow_cache[0] is not scope
-            or self._narrow_cache[1].changed != outside_paths
-        ):
-            self._narrow_cache = (scope, replace(scope, changed=outside_paths, known={}))
-        return self._narrow_cache[1], hashlib.sha256(to_line([key, sorted(outside_paths)]).encode()).hexdigest()[:16]
+        return frozenset(difference.path for difference in self._ledger.repository.objects.differences(*trees))
 
     def _scope_key(self, manifest: Manifest, links: dict[str, str], mounts: bool, listing: Listing) -> str:
         """A digest of all that trees depend on: where it is another one, they are made anew."""
@@ -229,11 +211,6 @@ class ConfigReader:
                 raise
             return self._templates, (f"the prompts cannot be used now, so the last good ones hold: {error.message}",)
         return self._templates, ()
-
-    def _list_hidden_files(self, manifest: Manifest) -> Listing:
-        """The files of ``hidden_from`` as they are now. Raises GoalseekError where they cannot be read."""
-        folder = hidden_files.folder_of(self.folder, manifest)
-        return hidden_files.list_hidden(folder, self._ledger.repository.top) if folder else ()
 
 
 def read_directions(folder: Path) -> list[Direction]:

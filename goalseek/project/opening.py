@@ -23,9 +23,9 @@ from goalseek.locks import LOCK, project_lock
 from goalseek.manifest.loading import ManifestFile, base_of, make_log_folders
 from goalseek.manifest.tables import ProviderTable
 from goalseek.own_folders import add_own, empty, remove, remove_if_exists, remove_own
-from goalseek.project.approval import Question, open_question, refuse_while_waiting
+from goalseek.project.approval import commands_for, open_question
 from goalseek.project.observer import Observer
-from goalseek.project.paths import refuse_other_folder, save_folder
+from goalseek.project.paths import TWO_NAMES, other_folder_message, save_folder
 from goalseek.project.picture import read_picture
 from goalseek.project.project import Project
 from goalseek.sandbox.home import AgentHome
@@ -71,7 +71,9 @@ def open_project(
     places = cache_paths(repository.location, base_of(loaded, repository.top), repository.name)
     add_own(places.home)
     had_logs = loaded.logs.exists() or loaded.runs.exists()
-    new_paths = _paths_to_create(loaded)
+    home = loaded.folder / loaded.manifest.log.home
+    paths = (loaded.logs.parent, home / ".gitignore", home / "manifest.schema.json", home)
+    new_paths = tuple(path for path in paths if not os.path.lexists(path))  # others are another climb's or the user's
     try:
         state_path = loaded.state
         repository.make_own()
@@ -131,7 +133,8 @@ def fault_of(project: Project, error: Exception) -> GoalseekError | None:
 def open_repository(loaded: ManifestFile) -> Repository:
     """The repository of the manifest. Raises GoalseekError where another folder has a climb of this name."""
     location = locate(loaded.folder / loaded.manifest.project.repo)
-    refuse_other_folder(loaded, location)
+    if message := other_folder_message(loaded, location):
+        raise GoalseekError(message, TWO_NAMES, USAGE)
     add_own(loaded.logs, loaded.runs)
     return Repository(location, loaded.manifest.project.name, loaded.manifest.log.branch_prefix)
 
@@ -152,19 +155,14 @@ def refuse_foreign_logs(loaded: ManifestFile, next_iteration: int) -> None:
     """
     if loaded.manifest.log.home != ".":
         return
-    own_names = _OWN_LOGS | _TEMPORARY_FILES
-    for folder in (loaded.logs, loaded.runs):
-        for path in sorted(folder.glob("*")):
-            if folder == loaded.runs and path.name.isdecimal():
-                if int(path.name) >= next_iteration and is_foreign(path):
-                    raise _foreign_file_error(path)
-            elif next_iteration == 0 and path.name not in own_names:
-                raise _foreign_file_error(path)
-
-
-def _foreign_file_error(path: Path) -> GoalseekError:
-    message = f"log.home: {path} is not goalseek's; it would write there"
-    return GoalseekError(message, "choose another log.home, or move that away", USAGE)
+    for path in (path for folder in (loaded.logs, loaded.runs) for path in sorted(folder.glob("*"))):
+        if path.parent == loaded.runs and path.name.isdecimal():
+            is_in_the_way = int(path.name) >= next_iteration and is_foreign(path)
+        else:
+            is_in_the_way = next_iteration == 0 and path.name not in _OWN_LOGS | _TEMPORARY_FILES
+        if is_in_the_way:
+            message = f"log.home: {path} is not goalseek's; it would write there"
+            raise GoalseekError(message, "choose another log.home, or move that away", USAGE)
 
 
 def begin_or_resume_run(project: Project, is_new: bool) -> None:
@@ -172,7 +170,7 @@ def begin_or_resume_run(project: Project, is_new: bool) -> None:
     run_file = project.repository.own / "run"
     run_id = run_file.read_text().strip() if run_file.exists() else ""
     if is_new:
-        refuse_while_waiting(_open_question(project, run_id or project.standing.run_id), "a new run")
+        refuse_while_asking(project, "a new run", run_id or project.standing.run_id)
     if is_new or not project.standing.run_id:
         if is_new or not run_id:
             run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
@@ -186,20 +184,13 @@ def begin_or_resume_run(project: Project, is_new: bool) -> None:
         project.run_id = run_id
 
 
-def refuse_while_asking(project: Project, action: str) -> None:
+def refuse_while_asking(project: Project, action: str, run_id: str = "") -> None:
     """Raises GoalseekError where ``action``, in words, would leave a candidate behind that waits for approval."""
-    refuse_while_waiting(_open_question(project, project.run_id), action)
-
-
-def _open_question(project: Project, run_id: str) -> Question | None:
-    return open_question(project.loaded.manifest, project.loaded.runs, project.standing, run_id)
-
-
-def _paths_to_create(loaded: ManifestFile) -> tuple[Path, ...]:
-    """Paths around the logs that do not exist yet, innermost first; existing ones are another climb's or the user's."""
-    home = loaded.folder / loaded.manifest.log.home
-    paths = (loaded.logs.parent, home / ".gitignore", home / "manifest.schema.json", home)
-    return tuple(path for path in paths if not os.path.lexists(path))
+    if question := open_question(
+        project.loaded.manifest, project.loaded.runs, project.standing, run_id or project.run_id
+    ):
+        message = f"iteration {question.iteration} waits for your approval, so {action} has to wait as well"
+        raise GoalseekError(message, f"{commands_for(question)}; then goalseek iterate, then this again", USAGE)
 
 
 def _remove_new_paths(loaded: ManifestFile, repository: Repository, new_paths: tuple[Path, ...]) -> None:

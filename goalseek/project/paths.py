@@ -27,20 +27,14 @@ from goalseek.workspace.shared_folders import SHARES_CHANGED
 _FILE = "folder"
 
 
-_TWO_NAMES = "two climbs need two names: give this manifest a project.name of its own, or climb there"
-
-
-def refuse_other_folder(loaded: ManifestFile, location: Location) -> None:
-    """Raises GoalseekError where the climb of this name is that of another folder, which has such a manifest still."""
-    if message := other_folder_message(loaded, location):
-        raise GoalseekError(message, _TWO_NAMES, USAGE)
+TWO_NAMES = "two climbs need two names: give this manifest a project.name of its own, or climb there"
 
 
 def refuse_name_of_other_folder(name: str, folder: Path) -> None:
     """Raises GoalseekError where a new manifest in the folder cannot have the name, which is another folder's."""
     location = locate(folder)
     if manifest := _manifest_of_other_folder(name, folder_prefix(location.top, folder), location):
-        raise GoalseekError(f"{manifest} is there already, and its name is {name!r}", _TWO_NAMES, USAGE)
+        raise GoalseekError(f"{manifest} is there already, and its name is {name!r}", TWO_NAMES, USAGE)
 
 
 def other_folder_message(loaded: ManifestFile, location: Location) -> str:
@@ -57,7 +51,11 @@ def _manifest_of_other_folder(name: str, prefix: str, location: Location) -> Pat
         folder = os.fsdecode(_folder_file(location, name).read_bytes())
     except OSError:
         return None
-    return None if folder == prefix else _manifest_with_name(location.top / folder, name)
+    for path in (location.top / folder).glob("goalseek*.toml") if folder != prefix else ():
+        with contextlib.suppress(OSError, ValueError, AttributeError, RecursionError):
+            if tomllib.loads(path.read_text(encoding="utf-8")).get("project", {}).get("name") == name:
+                return path
+    return None
 
 
 def manifest_of_running_climb(loaded: ManifestFile, location: Location | None = None) -> ManifestFile:
@@ -92,15 +90,6 @@ def _folder_file(location: Location, name: str) -> Path:
 
 def _manifest_prefix(loaded: ManifestFile, location: Location) -> str:
     return folder_prefix(location.top, base_of(loaded, location.top))
-
-
-def _manifest_with_name(folder: Path, name: str) -> Path | None:
-    """The manifest in the folder that has this name."""
-    for path in folder.glob("goalseek*.toml"):
-        with contextlib.suppress(OSError, ValueError, AttributeError, RecursionError):
-            if tomllib.loads(path.read_text(encoding="utf-8")).get("project", {}).get("name") == name:
-                return path
-    return None
 
 
 def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:

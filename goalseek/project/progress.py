@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -17,9 +16,6 @@ from goalseek.records import IterationRecord
 from goalseek.statistics.guards import guard_warning
 from goalseek.statistics.rotation import Proposer, Turn, labels_of
 from goalseek.values import Outcome
-
-if TYPE_CHECKING:
-    pass
 
 REASONS_LIMIT = 6
 MIN_FRUITLESS = 5

@@ -187,11 +187,9 @@ class Project:
             loaded, policy = self.lane.policy
             self.lane.policy = (loaded, replace(policy, elsewhere=other_folders(self.repository.location)))
 
-    def config_of(
-        self, manifest: Manifest, notes: tuple[str, ...] = (), changed_paths: frozenset[str] = frozenset()
-    ) -> Config:
+    def config_of(self, manifest: Manifest, changed_paths: frozenset[str] = frozenset()) -> Config:
         """The configuration that follows from a manifest, whatever was pinned; ``changed_paths`` are candidates'."""
-        return self.config_reader.read(manifest, self.confines.mounts, notes, changed_paths=changed_paths)
+        return self.config_reader.read(manifest, self.confines.mounts, changed_paths=changed_paths)
 
     def config_for_baseline(self) -> Config:
         """The configuration for a new baseline: keys from the manifest, which is read afresh, whatever was pinned."""

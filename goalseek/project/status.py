@@ -5,9 +5,9 @@ It only reads: no lock is held, so it can be asked while a climb is at work.
 
 from __future__ import annotations
 
+import contextlib
 import typing
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, structs
@@ -41,7 +41,6 @@ from goalseek.workspace.shared_folders import SharedFolders
 
 if typing.TYPE_CHECKING:
     from goalseek.project.approval import Approval, Question
-
 
 UNSENT = "unsent.txt"
 
@@ -116,20 +115,30 @@ def read_overview(
     holder = lock_holder(own)
     picture = read_picture(loaded.state, is_held=holder is not None)
     run_id = read_pending_run(own) or standing.run_id
-    questions = _find_questions(loaded, standing, run_id)
-    oldest: tuple[Question | None, Approval | None] = questions[0] if questions else (None, None)
-    question, approval = next((pair for pair in questions if not pair[1]), oldest)
+    questions: list[Question] = []
+    answers: dict[int, Approval | None] = {}
+    if manifest.approve.before != "never":
+        from goalseek.project.approval import commands_for, open_questions, read_approval
+
+        questions = open_questions(manifest, loaded.runs, standing, run_id)
+        answers = {question.iteration: read_approval(loaded.logs, question) for question in questions}
+    question = next((one for one in questions if not answers[one.iteration]), questions[0] if questions else None)
+    approval = answers[question.iteration] if question else None
     unrecorded = total_unrecorded_seconds(loaded.runs, own, standing, run_id)
     run_standing = standing.for_run(run_id).spending(unrecorded, Usage())
     spent = run_standing.spending(0.0, *unrecorded_usage(loaded.runs, standing, run_id))
     limit_text = "" if picture.is_at_work else _limit_text(loaded, run_standing, picture)
     next_step = _next_step(picture, standing, limit_text, _promote_hint(manifest, standing))
-    if question:
-        next_step = _approval_step(question, approval, holder)
+    if question and approval:
+        next_step = f"iteration {question.iteration} is answered, {approval}: {holder or 'goalseek iterate'} goes on"
+    elif question:
+        next_step = commands_for(question) + ("" if holder else "; then goalseek iterate")
     differences = differences_of_head(loaded, location, standing.baseline.commit if standing.baseline else "")
     shares = SharedFolders(own / "share.json", base_of(loaded, location.top))
-    if readable is None:
-        readable = _answer_notes(loaded, location)
+    if readable is None and may_show_answers(manifest):
+        from goalseek.workspace.answers import answer_notes_at_head  # it takes long to import
+
+        readable = tuple(map(str, answer_notes_at_head(loaded, location)))
     texts = (
         *map(str, exposures(manifest)),
         guard_notice(manifest, standing),
@@ -139,6 +148,10 @@ def read_overview(
         direction_warning(manifest.metric, standing),
         differences.code,
     )
+    unsent = ""
+    with contextlib.suppress(OSError):
+        if failures := (loaded.logs / UNSENT).read_text(encoding="utf-8", errors="replace").splitlines():
+            unsent = f"{pluralize(len(failures), 'notification')} failed since one was sent, the last: {failures[-1]}"
     cost = ""
     if standing.baseline:
         cost = cost_of_deciding(manifest, standing.noise.differed, sum(standing.baseline.seconds.values()))
@@ -153,42 +166,16 @@ def read_overview(
         limits=limit_texts(manifest.limits, spent),
         differs=(*differences.ruler, *shares.notes(manifest.scope.share, standing.epoch)),
         warnings=tuple(with_manifest_option(text, loaded.path) for text in texts if text),
-        readable=readable,
-        unsent=_describe_unsent(loaded.logs / UNSENT) if manifest.notify.command else "",
+        readable=readable or (),
+        unsent=unsent if manifest.notify.command else "",
         cost=cost,
         waits=question,
         word=approval,
-        questions=tuple(question for question, _ in questions),
+        questions=tuple(questions),
         next=with_manifest_option(fetch_hint(loaded, location) or next_step, loaded.path),
         folder=str(loaded.folder),
         turn=run_standing.next_turn(manifest.search, own_label(manifest, standing)),
     )
-
-
-def _find_questions(loaded: ManifestFile, standing: Standing, run_id: str) -> list[tuple[Question, Approval | None]]:
-    """The verdicts that wait for approval, each with the answer where one was given already."""
-    if loaded.manifest.approve.before == "never":
-        return []
-    from goalseek.project.approval import open_questions, read_approval
-
-    questions = open_questions(loaded.manifest, loaded.runs, standing, run_id)
-    return [(question, read_approval(loaded.logs, question)) for question in questions]
-
-
-def _answer_notes(loaded: ManifestFile, location: Location) -> tuple[str, ...]:
-    if not may_show_answers(loaded.manifest):
-        return ()
-    from goalseek.workspace.answers import answer_notes_at_head
-
-    return tuple(map(str, answer_notes_at_head(loaded, location)))
-
-
-def _approval_step(question: Question, approval: Approval | None, holder: Holder | None) -> str:
-    if approval is None:
-        from goalseek.project.approval import commands_for
-
-        return commands_for(question) + ("" if holder else "; then goalseek iterate")
-    return f"iteration {question.iteration} is answered, {approval}: {holder or 'goalseek iterate'} goes on"
 
 
 def _limit_text(loaded: ManifestFile, standing: Standing, picture: Picture) -> str:
@@ -260,13 +247,3 @@ def _silence_text(picture: Picture, holder: Holder) -> str:
     silence = seconds_since(picture.silent_since)
     remedy = "; goalseek stop ends its call" if silence >= STOPPABLE_SECONDS else ""
     return f"the provider's program has printed nothing for {format_duration(silence)}{remedy}"
-
-
-def _describe_unsent(path: Path) -> str:
-    """``2 notifications failed since one was sent, the last: sh ended with 7``; "" where none has."""
-    try:
-        failures = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
-    count = pluralize(len(failures), "notification")
-    return f"{count} failed since one was sent, the last: {failures[-1]}" if failures else ""

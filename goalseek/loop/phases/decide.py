@@ -56,7 +56,7 @@ def apply_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decisio
         raise approval.approval_error(question)
     if answer == "approve":
         return decision
-    said = approval.read_why(project.loaded.logs, question)
+    said = approval.read_answer(project.loaded.logs, question).get("why", "")
     why = f"a person declined it: {f'{said}; ' if said else ''}{decision.verdict.why}"
     if not (decision.verdict or decision.verdict.reason in ELIGIBLE):
         return structs.replace(decision, verdict=structs.replace(decision.verdict, why=why)) if said else decision
