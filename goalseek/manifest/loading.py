@@ -10,7 +10,6 @@ check it again, nor import pydantic.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import hashlib
 import json
@@ -18,8 +17,11 @@ import os
 import re
 import shlex
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from goalseek._version import __version__
 from goalseek.errors import GoalseekError
@@ -36,13 +38,12 @@ _CACHE = "manifest.json"
 _CHECKED = "paths_normal"  # a cache with "text" is older, and was checked when paths had many spellings
 
 
-@dataclasses.dataclass(frozen=True)
-class ManifestFile:
+class ManifestFile(Struct, frozen=True):
     """A checked manifest and the file it came from."""
 
     path: Path
     manifest: Manifest
-    text: str = dataclasses.field(default="", repr=False)
+    text: str = ""
 
     @property
     def folder(self) -> Path:
@@ -100,7 +101,7 @@ def make_log_folders(loaded: ManifestFile) -> None:
     if not path.exists() or path.read_text("utf-8") != text:
         write_atomic(path, text)
     if not (loaded.logs / _CACHE).exists():
-        _save_cached(loaded.path, loaded.text, loaded.manifest)
+        _save_cached(loaded)
 
 
 def published_schema(name: str) -> dict[str, Any]:
@@ -112,12 +113,7 @@ def published_schema(name: str) -> dict[str, Any]:
 @functools.cache
 def schema_text(name: str) -> str:
     """The text of a published schema."""
-    return schema_file(name).read_text("utf-8")
-
-
-def schema_file(name: str) -> Path:
-    """The file of a published schema."""
-    return Path(__file__).with_name(f"{name}.schema.json")
+    return Path(__file__).with_name(f"{name}.schema.json").read_text("utf-8")
 
 
 def find(start: Path, option: str | None = None) -> Path:
@@ -150,29 +146,36 @@ def load(path: Path, previous: ManifestFile | None = None) -> ManifestFile:
     text = _read(path)
     if previous is not None and previous.text == text:
         return previous
-    plain = _parse(path, text)
-    manifest = _load_cached(path, text, plain)
-    if manifest:
-        return ManifestFile(path, manifest, text)
+    for cache in _caches(path, text):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            stored = json.loads(cache.read_text())
+            if stored[_CHECKED] == _digest(path, text):
+                return ManifestFile(path, from_plain(Manifest, stored["manifest"]), text)
     from goalseek.manifest import validation
 
-    manifest = validation.validate(path, text, plain)
-    _save_cached(path, text, manifest)
-    return ManifestFile(path, manifest, text)
+    loaded = ManifestFile(path, validation.validate(path, text, _parse(path, text)), text)
+    _save_cached(loaded)
+    return loaded
 
 
 def load_last_good(path: Path) -> ManifestFile | None:
     """The manifest as it was when it was right last, from the logs of the climb that its text names; None without."""
     text = _read(path)
-    homes = [".goalseek", *re.findall(r'^\s*home\s*=\s*"([^"\n]+)"', text, re.MULTILINE)]
-    names = re.findall(r'^\s*name\s*=\s*"([a-z0-9-]+)"', text, re.MULTILINE)
-    caches = (path.parent / home / ("" if home == "." else name) / "logs" / _CACHE for home in homes for name in names)
-    for cache in caches:
+    for cache in _caches(path, text):
         with contextlib.suppress(OSError, ValueError, KeyError):
             manifest = from_plain(Manifest, json.loads(cache.read_text())["manifest"])
-            if manifest.project.name in names:
+            if manifest.project.name in text:
                 return ManifestFile(path, manifest)
     return None
+
+
+def _caches(path: Path, text: str) -> Iterator[Path]:
+    """Where a checked manifest of this text may be: beside the records of whatever has a name in it."""
+    homes = [".goalseek", *re.findall(r"""\bhome\s*=\s*["']([^"'\n]+)""", text)]
+    names = dict.fromkeys(re.findall(r"""\bname\s*=\s*["']([a-z0-9-]+)["']""", text))
+    for home in homes:
+        for name in names if Path(home).parts else ("",):
+            yield path.parent / home / name / "logs" / _CACHE
 
 
 def has_metric_command(loaded: ManifestFile) -> bool:
@@ -187,12 +190,6 @@ def to_toml(plain: dict[str, Any]) -> str:
     parts = [tomli_w.dumps({key: value for key, value in plain.items() if key != "verify"})]
     parts += ["\n[[verify]]\n" + tomli_w.dumps(command) for command in plain.get("verify", [])]
     return "".join(parts)
-
-
-def write(path: Path, plain: dict[str, Any], head_line: str = "") -> None:
-    """Writes a new manifest. Raises FileExistsError where there is one."""
-    with path.open("x", encoding="utf-8") as file:
-        file.write(head_line + to_toml(plain))
 
 
 def _read(path: Path) -> str:
@@ -213,37 +210,16 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
         raise GoalseekError(f"{path}: lists or tables are nested too deeply", "goalseek help manifest") from None
 
 
-def _cache_path(path: Path, plain: dict[str, Any]) -> Path | None:
-    """The cache file of a checked manifest, beside the records; None where there are none yet."""
-    project, log = plain.get("project"), plain.get("log", {})
-    name = project.get("name") if isinstance(project, dict) else None
-    home = log.get("home", ".goalseek") if isinstance(log, dict) else None
-    if not isinstance(name, str) or not isinstance(home, str) or not re.fullmatch(r"[a-z0-9-]+", name):
-        return None
-    logs = (path.parent / home / name if Path(home).parts else path.parent) / "logs"
-    return logs / _CACHE if os.path.isdir(logs) else None  # no name is too long to ask about
-
-
 def _digest(path: Path, text: str) -> str:
     checked = f"{__version__}\0{schema_text('manifest')}\0{path}\0{text}"
     return hashlib.sha256(checked.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _load_cached(path: Path, text: str, plain: dict[str, Any]) -> Manifest | None:
-    cache = _cache_path(path, plain)
-    try:
-        stored = json.loads(cache.read_text()) if cache else {}
-        return from_plain(Manifest, stored["manifest"]) if stored.get(_CHECKED) == _digest(path, text) else None
-    except (OSError, ValueError, KeyError):
-        return None
-
-
-def _save_cached(path: Path, text: str, manifest: Manifest) -> None:
-    cache = _cache_path(path, {"project": {"name": manifest.project.name}, "log": {"home": manifest.log.home}})
-    if cache is None:
-        return
-    with contextlib.suppress(OSError):
-        write_atomic(cache, to_line({_CHECKED: _digest(path, text), "manifest": manifest}))
+def _save_cached(loaded: ManifestFile) -> None:
+    if os.path.isdir(loaded.logs):
+        with contextlib.suppress(OSError):
+            checked = {_CHECKED: _digest(loaded.path, loaded.text), "manifest": loaded.manifest}
+            write_atomic(loaded.logs / _CACHE, to_line(checked))
 
 
 _CLIMB_COMMANDS = (
@@ -256,18 +232,11 @@ _NAMED_FILE = re.compile(r"goalseek\.([^/]+)\.toml")
 
 def with_manifest_option(text: str, manifest: Path | str | None) -> str:
     """Adds ``-m`` to goalseek commands quoted in a hint. ``manifest`` is a path, what ``-m`` was given, or None."""
-    if manifest is None:
-        return text
-    option = _option_for(manifest) if isinstance(manifest, Path) else manifest
+    option = manifest or ""
+    if isinstance(option, Path):
+        named = _NAMED_FILE.fullmatch(option.name)
+        option = named[1] if named else "" if option.name == FILE_NAME else str(option)
     return _COMMAND.sub(lambda match: f"{match[0]}-m {shlex.quote(option)} ", text) if option else text
-
-
-def _option_for(manifest: Path) -> str:
-    """The value of ``-m`` for this file; "" for the name that is found without it."""
-    if manifest.name == "goalseek.toml":
-        return ""
-    match = _NAMED_FILE.fullmatch(manifest.name)
-    return match[1] if match else str(manifest)
 
 
 def added_keys(left: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:

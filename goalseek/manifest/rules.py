@@ -11,15 +11,12 @@ from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.tables import (
     FRESH,
     TIME_SOURCES,
-    Guard,
     Holdout,
     Manifest,
     ProviderTable,
     Reading,
     ReviewTable,
-    ScopeTable,
     Search,
-    VerifyCommand,
 )
 
 _BYTECODE = ("a.pyc", "a.cpython-311.pyc")
@@ -32,15 +29,31 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
     if not manifest.commands:
         others = " beside the holdout's" if manifest.verify else ""
         yield ("verify",), f'needs at least one command{others}: [[verify]] with run = "..."'
-    yield from _check_patterns(manifest.scope)
+    seen: dict[str, str] = {}
+    for name in ("writable", "generated", "read_only", "hidden"):
+        for pattern in getattr(manifest.scope, name):
+            if seen.setdefault(pattern, name) != name:
+                yield ("scope", name), f"{pattern!r} is in scope.{seen[pattern]} too; it can be in one"
+            try:
+                compile_pattern(pattern)
+            except re.error as error:
+                yield ("scope", name), f"{pattern!r} is not a glob: {error}"
     for index, command in enumerate(manifest.verify):
-        yield from _check_command(("verify", index), command)
+        if not command.run or not parse_command(command.run).plain:
+            yield ("verify", index, "run"), "is empty"
+        if any(matcher((pattern,))(f"a/__pycache__/{name}") for pattern in command.keep for name in _BYTECODE):
+            yield ("verify", index, "keep"), "keeps Python's bytecode, and would measure the candidate before this one"
     yield from _check_repeats(
         "verify", "name", [command.name for command in manifest.verify], "is taken; give it a name of its own"
     )
     yield from _check_reading(("metric",), manifest.metric, manifest)
     for index, guard in enumerate(manifest.guard):
-        yield from _check_guard(("guard", index), guard, manifest)
+        yield from _check_reading(("guard", index), guard, manifest)
+        if (guard.min, guard.max, guard.max_increase, guard.max_decrease) == (None,) * 4:
+            yield ("guard", index), "has no bound: min, max, max_increase or max_decrease"
+        if guard.min is not None and guard.max is not None and guard.min > guard.max:
+            why = f"{guard.min:g} is more than max = {guard.max:g}: no value is within; the smaller number is min"
+            yield ("guard", index, "min"), why
     guard_names = [guard.name for guard in manifest.guard]
     yield from _check_repeats("guard", "name", guard_names, "is taken; give it another name", manifest.metric.name)
     if manifest.provider:
@@ -50,8 +63,15 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
     yield from _check_rotation(manifest.search, manifest.provider)
     yield from _check_repeats("price", "model", [price.model for price in manifest.price], "has a price already")
     yield from _check_once(manifest)
-    if manifest.holdout:
-        yield from _check_holdout(manifest.holdout, manifest)
+    if holdout := manifest.holdout:
+        indices = [index for index, command in enumerate(manifest.verify) if command.name == holdout.command]
+        if not indices:
+            yield ("holdout", "command"), f"there is no verify command named {holdout.command!r}"
+        elif manifest.verify[indices[0]].once:
+            yield ("verify", indices[0], "once"), "has no use: the holdout is not repeated"
+        if holdout.query is not None and holdout.regex is not None:
+            yield ("holdout", "regex"), "has no use beside query: a number is read from JSON or from text"
+        yield from check_expressions(("holdout",), holdout)
     yield from _check_repeats("cheat", "patch", [cheat.patch for cheat in manifest.cheat], "is listed already")
     yield from _check_overlaps(manifest)
 
@@ -61,15 +81,6 @@ def _check_repeats(table: str, key: str, values: list[str], why: str, taken: str
     for index, value in enumerate(values):
         if value == taken or value in values[:index]:
             yield (table, index, key), f"{value!r} {why}"
-
-
-def _check_guard(location: Location, guard: Guard, manifest: Manifest) -> Iterator[Fault]:
-    yield from _check_reading(location, guard, manifest)
-    if (guard.min, guard.max, guard.max_increase, guard.max_decrease) == (None,) * 4:
-        yield location, "has no bound: min, max, max_increase or max_decrease"
-    if guard.min is not None and guard.max is not None and guard.min > guard.max:
-        why = f"{guard.min:g} is more than max = {guard.max:g}: no value is within; the smaller number is min"
-        yield (*location, "min"), why
 
 
 def _check_overlaps(manifest: Manifest) -> Iterator[Fault]:
@@ -88,41 +99,17 @@ def _check_overlaps(manifest: Manifest) -> Iterator[Fault]:
             hint = f"goalseek writes its records in {other}: name another log.home, or share another folder"
             yield ("scope", "share"), _overlap_text(path, other, hint)
     for index, command in enumerate(manifest.verify):
-        yield from _check_paths_in_shares(("verify", index), command, share)
-
-
-def _check_paths_in_shares(location: Location, command: VerifyCommand, share: tuple[str, ...]) -> Iterator[Fault]:
-    """Faults for outputs and caches in a shared folder. Those that a glob names are seen only when they are written."""
-    for key, patterns in (("outputs", command.outputs), ("keep", command.keep)):
-        for pattern in patterns:
-            is_glob = re.search(r"[*?\[\\]", pattern)
-            if not is_glob and any(f"{pattern.strip('/')}/".startswith(f"{path}/") for path in share):
-                why = f"{pattern!r} lies in what scope.share names, which is read-only: write it elsewhere"
-                yield (*location, key), why
+        for key, patterns in (("outputs", command.outputs), ("keep", command.keep)):
+            # What a glob names is seen only when it is written.
+            for pattern in (pattern for pattern in patterns if not re.search(r"[*?\[\\]", pattern)):
+                if any(f"{pattern.strip('/')}/".startswith(f"{path}/") for path in share):
+                    why = f"{pattern!r} lies in what scope.share names, which is read-only: write it elsewhere"
+                    yield ("verify", index, key), why
 
 
 def _overlap_text(path: str, other: str, remedy: str) -> str:
     how = "is there already" if path == other else f"and {other!r} lie one in the other"
     return f"{path!r} {how}; {remedy}"
-
-
-def _check_patterns(table: ScopeTable) -> Iterator[Fault]:
-    seen: dict[str, str] = {}
-    for name in ("writable", "generated", "read_only", "hidden"):
-        for pattern in getattr(table, name):
-            if seen.setdefault(pattern, name) != name:
-                yield ("scope", name), f"{pattern!r} is in scope.{seen[pattern]} too; it can be in one"
-            try:
-                compile_pattern(pattern)
-            except re.error as error:
-                yield ("scope", name), f"{pattern!r} is not a glob: {error}"
-
-
-def _check_command(location: Location, command: VerifyCommand) -> Iterator[Fault]:
-    if not command.run or not parse_command(command.run).plain:
-        yield (*location, "run"), "is empty"
-    if any(matcher((pattern,))(f"a/__pycache__/{name}") for pattern in command.keep for name in _BYTECODE):
-        yield (*location, "keep"), "keeps Python's bytecode, and would measure the candidate before this one"
 
 
 def _check_once(manifest: Manifest) -> Iterator[Fault]:
@@ -136,17 +123,6 @@ def _check_once(manifest: Manifest) -> Iterator[Fault]:
             what = "run time" if manifest.metric.source in TIME_SOURCES else "output"
             why = f"once = true cannot stand where the metric is this command's {what}"
             yield ("verify", index, "once"), f"{why}: that command runs with every measurement"
-
-
-def _check_holdout(holdout: Holdout, manifest: Manifest) -> Iterator[Fault]:
-    index = next((index for index, command in enumerate(manifest.verify) if command.name == holdout.command), None)
-    if index is None:
-        yield ("holdout", "command"), f"there is no verify command named {holdout.command!r}"
-    elif manifest.verify[index].once:
-        yield ("verify", index, "once"), "has no use: the holdout is not repeated"
-    if holdout.query is not None and holdout.regex is not None:
-        yield ("holdout", "regex"), "has no use beside query: a number is read from JSON or from text"
-    yield from check_expressions(("holdout",), holdout)
 
 
 def _check_reading(location: Location, reading: Reading, manifest: Manifest) -> Iterator[Fault]:

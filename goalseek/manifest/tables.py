@@ -11,14 +11,14 @@ from typing import Literal
 from msgspec import Struct
 
 from goalseek.manifest import fields as form
+from goalseek.manifest.climb_tables import FRESH as FRESH
 from goalseek.manifest.climb_tables import Budget as Budget
 from goalseek.manifest.climb_tables import Limits as Limits
 from goalseek.manifest.climb_tables import Parallel as Parallel
+from goalseek.manifest.climb_tables import Price as Price
+from goalseek.manifest.climb_tables import ProviderTable as ProviderTable
+from goalseek.manifest.climb_tables import ReviewTable as ReviewTable
 from goalseek.manifest.climb_tables import Search as Search
-from goalseek.manifest.provider_tables import FRESH as FRESH
-from goalseek.manifest.provider_tables import Price as Price
-from goalseek.manifest.provider_tables import ProviderTable as ProviderTable
-from goalseek.manifest.provider_tables import ReviewTable as ReviewTable
 
 Source = Literal["json", "stdout", "stderr", "wall", "cpu"]
 TIME_SOURCES: tuple[Source, ...] = ("wall", "cpu")

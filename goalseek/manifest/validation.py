@@ -19,7 +19,7 @@ from goalseek.git.ignore import matcher
 from goalseek.humanize import did_you_mean
 from goalseek.manifest import tables
 from goalseek.manifest.command_words import parse_command
-from goalseek.manifest.rules import Fault, Location, check_rules
+from goalseek.manifest.rules import Location, check_rules
 from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
 
 AnyReading = TypeVar("AnyReading", bound=Reading)
@@ -62,6 +62,11 @@ def validate(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
     """The manifest with every default in place. Raises GoalseekError with a line for each thing that is wrong."""
     from pydantic import ValidationError
 
+    def is_choice(part: str | int) -> bool:
+        return isinstance(part, str) and (
+            "[" in part or part in ("str", "float", "int") or _is_table(getattr(tables, part, None))
+        )
+
     try:
         as_json = json.dumps(plain, default=lambda moment: moment.isoformat())
         checked = msgspec.convert(type_adapter().validate_json(as_json), Manifest, from_attributes=True)
@@ -69,7 +74,11 @@ def validate(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
         if not (faults := list(check_rules(manifest))):
             return manifest
     except ValidationError as error:
-        faults = _faults_of(error.errors())
+        found: dict[Location, str] = {}
+        for item in error.errors():
+            location = tuple(part for part in item["loc"] if not is_choice(part))
+            found.setdefault(location, _message_of(item, location))
+        faults = list(found.items())
     lines = sorted((line_of(text, location) or 1, f"{_dotted_key(location)}: {reason}") for location, reason in faults)
     message = "\n".join(f"{path}:{line}: {fault}" for line, fault in lines)
     raise GoalseekError(message, "goalseek help manifest lists the keys")
@@ -100,25 +109,11 @@ def show_to_pydantic(kind: Any, **namespace: Any) -> None:
 
 
 def _is_table(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Struct)
+    return isinstance(kind, type) and issubclass(kind, Struct) and kind is not Struct
 
 
 def _key_of(field_name: str) -> str:
     return field_name.removesuffix("_")
-
-
-def _faults_of(errors: list[Any]) -> list[Fault]:
-    faults: dict[Location, str] = {}
-    for item in errors:
-        location = tuple(part for part in item["loc"] if not _is_choice(part))
-        faults.setdefault(location, _message_of(item, location))
-    return list(faults.items())
-
-
-def _is_choice(part: str | int) -> bool:
-    return isinstance(part, str) and (
-        "[" in part or part in ("str", "float", "int") or _is_table(getattr(tables, part, None))
-    )
 
 
 def _message_of(item: Any, location: Location) -> str:
@@ -217,7 +212,10 @@ def _lines(text: str) -> dict[Location, int]:
             names = _parts(header[2])
             if header[1] == "[[":
                 counts[names] = counts.get(names, -1) + 1
-            table = tuple(part for depth in range(len(names)) for part in _with_index(names[: depth + 1], counts))
+            table = ()
+            for depth, name in enumerate(names, start=1):
+                count = counts.get(names[:depth])
+                table += (name,) if count is None else (name, count)
             lines.setdefault(table, number)
             lines.setdefault(tuple(part for part in table if isinstance(part, str)), number)
         elif key := _KEY.match(line):
@@ -228,10 +226,6 @@ def _lines(text: str) -> dict[Location, int]:
                 lines.setdefault((*location, inner[1]), number)
             quoted = next((mark for mark in ('"""', "'''") if line.count(mark) == 1), "")
     return lines
-
-
-def _with_index(names: tuple[str, ...], counts: dict[tuple[str, ...], int]) -> Location:
-    return (names[-1], counts[names]) if names in counts else (names[-1],)
 
 
 def _parts(dotted: str) -> tuple[str, ...]:

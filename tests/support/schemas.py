@@ -13,6 +13,7 @@ import itertools
 import json
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,8 +21,8 @@ from msgspec import Struct
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from goalseek.manifest import tables, validation
-from goalseek.manifest.loading import SCHEMAS, schema_file
+from goalseek.manifest import loading, tables, validation
+from goalseek.manifest.loading import SCHEMAS
 from goalseek.records import KINDS, READABLE_SCHEMAS, Isolation, MetricResult
 from goalseek.values import Attempt, CommandRun, Usage, VerifierRun
 
@@ -149,4 +150,4 @@ def _with_title(title: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     for name in GENERATED:
-        schema_file(name).write_text(to_text(build_schema(name)), "utf-8")
+        Path(loading.__file__).with_name(f"{name}.schema.json").write_text(to_text(build_schema(name)), "utf-8")
