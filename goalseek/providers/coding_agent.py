@@ -13,7 +13,7 @@ from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Session
 from goalseek.providers.answer import clean_title, find_plan, find_tried, require_plan
 from goalseek.providers.command import CommandProvider
-from goalseek.providers.outcome import SessionGone, refuse_timeout, refuse_trouble, run_program
+from goalseek.providers.outcome import PAST_LIMIT, Failed, SessionGone, run_program
 from goalseek.providers.preset import Answer, Preset, Printed, Trouble
 from goalseek.providers.provider import Call, LaunchSpec, Reply
 from goalseek.sandbox.pipes import shorten
@@ -136,14 +136,19 @@ class AgentProvider(CommandProvider):
         stdout, stderr = (text.decode("utf-8", "replace") for text in (result.stdout, result.stderr))
         printed = Printed(result.exit_code or 0, stdout, stderr, lambda path: call.host.read_home(self.name, path))
         answer = self._read(printed)
-        usage = _without_zero_cost(usage_of_call(answer, session))
+        usage = usage_of_call(answer, session)
         output = shorten(stdout + stderr)
-        refuse_timeout(result, output, usage)
+        if result.timed_out:
+            raise Failed("timeout", PAST_LIMIT.format(result.seconds), output, usage)
         if result.exit_code is None:  # it was ended in such a wait
             answer = structs.replace(answer, trouble=Trouble("rate_limited", "it waits for its model in silence"))
         if next_session := session_after(answer, session, self.model):
             call.host.save_session(next_session)
-        refuse_trouble(self.name, answer, session, output, usage)
+        if trouble := answer.trouble:
+            may_be_gone = trouble.kind in ("crashed", "transient", "undeclared") and not answer.session
+            is_gone = session and may_be_gone and not (answer.usage.tokens or answer.usage.cost_usd)
+            why = f"{self.name}: {trouble.why}"
+            raise (SessionGone if is_gone else Failed)(trouble.kind, why, output, usage, trouble.reset)
         plan = find_plan(answer.text, call.nonce)
         if plan is None:  # a plan must be in a block; a change may be named by what was printed first
             lines = [line for line in answer.text.splitlines() if line.strip()]
@@ -155,8 +160,7 @@ class AgentProvider(CommandProvider):
         """Usage and model as the preset reads them of what is there."""
         answer = self._read(printed)
         is_other = session is not None and answer.session not in ("", session.name)
-        usage = _without_zero_cost(usage_of_call(answer, None if is_other else session))
-        return Reply("", usage=usage, answered_by=answer.model)
+        return Reply("", usage=usage_of_call(answer, None if is_other else session), answered_by=answer.model)
 
     def _read(self, printed: Printed) -> Answer:
         """The answer as the preset reads it; an error while reading becomes an answer with trouble."""
@@ -164,11 +168,6 @@ class AgentProvider(CommandProvider):
             return self.preset.read(printed)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             return Answer(trouble=Trouble("crashed", f"its answer cannot be read ({type(error).__name__}: {error})"))
-
-
-def _without_zero_cost(usage: Usage) -> Usage:
-    """The usage without a cost of 0 for some tokens: the agent has no price for that model."""
-    return structs.replace(usage, cost_usd=None) if usage.tokens and usage.cost_usd == 0 else usage
 
 
 def _fill(word: str, values: dict[str, str]) -> str:
@@ -191,9 +190,10 @@ def usage_of_call(answer: Answer, session: Session | None) -> Usage:
     usage, previous = answer.usage, session.told if session else Usage()
     totals = {name: getattr(usage, name) for name in answer.whole_session if getattr(usage, name) is not None}
     earlier = {name: getattr(previous, name) or 0 for name in totals}
-    if any(totals[name] < earlier[name] * _ROUNDING for name in totals):
-        return usage
-    return structs.replace(usage, **{name: max(totals[name] - earlier[name], 0) for name in totals})
+    if all(totals[name] >= earlier[name] * _ROUNDING for name in totals):
+        usage = structs.replace(usage, **{name: max(totals[name] - earlier[name], 0) for name in totals})
+    # A cost of 0 for some tokens is none: the agent has no price for that model.
+    return structs.replace(usage, cost_usd=None) if usage.tokens and usage.cost_usd == 0 else usage
 
 
 def session_after(answer: Answer, session: Session | None, model: str) -> Session | None:

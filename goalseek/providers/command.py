@@ -20,8 +20,8 @@ from goalseek.providers.answer import (
     read_usage,
     require_plan,
 )
-from goalseek.providers.credentials import Credential, Login, find_login, sources_of
-from goalseek.providers.outcome import Failed, refuse_exit_code, refuse_timeout, run_program
+from goalseek.providers.credentials import Billing, Credential, Login, find_login
+from goalseek.providers.outcome import PAST_LIMIT, Failed, refuse_exit_code, run_program
 from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply, Reviewer
 from goalseek.values import StopReason
 
@@ -48,8 +48,12 @@ class CommandProvider(Reviewer):
 
     def login(self) -> Login:
         """The credentials that are there now."""
-        names = self.table.credentials
-        return find_login(self.sources if names is None else sources_of(names, self.sources), self.table.billing)
+        names, sources = self.table.credentials, self.sources
+        if names is not None:
+            known = {source.name: source for source in sources}
+            kinds: dict[str, Billing] = {name: "subscription" if "/" in name else "api" for name in names}
+            sources = tuple(known.get(name, Credential(name, kind)) for name, kind in kinds.items())
+        return find_login(sources, self.table.billing)
 
     def is_subscription(self) -> bool:
         """Whether a subscription pays, so that the cost that a call reports is not charged."""
@@ -103,7 +107,8 @@ class CommandProvider(Reviewer):
         output = result.stdout.decode("utf-8", "replace")
         errors = result.stderr.decode("utf-8", "replace")
         usage = read_usage(call.usage_file)
-        refuse_timeout(result, output + errors, usage)
+        if result.timed_out:
+            raise Failed("timeout", PAST_LIMIT.format(result.seconds), output + errors, usage)
         refuse_exit_code(result, output, errors, usage)
         plan = find_plan(output, call.nonce) or Reply("")
         return replace(plan, output=output, usage=usage, tried=find_tried(output))

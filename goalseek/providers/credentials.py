@@ -89,12 +89,6 @@ def find_login(sources: Iterable[Credential], billing: str = "auto") -> Login:
     )
 
 
-def sources_of(names: Iterable[str], known: Iterable[Credential]) -> tuple[Credential, ...]:
-    """The sources that ``provider.credentials`` names, as the preset describes them where it knows them."""
-    by_name = {source.name: source for source in known}
-    return tuple(by_name.get(name, Credential(name, "subscription" if "/" in name else "api")) for name in names)
-
-
 def _below_home(name: str) -> str:
     if name.startswith("~/"):
         return os.path.normpath(name[2:])

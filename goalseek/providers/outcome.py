@@ -17,8 +17,7 @@ from enum import Enum
 
 from goalseek.disk import full_disk_error
 from goalseek.errors import Rejected
-from goalseek.phase_values import Session
-from goalseek.providers.preset import Answer, Kind
+from goalseek.providers.preset import Kind
 from goalseek.providers.provider import Call, LaunchSpec, Provider
 from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import Outcome, Reason, Usage
@@ -48,6 +47,7 @@ _DECLARED: dict[Kind, Meaning] = {
     "later": Meaning.CLOSED,
     "crashed": Meaning.FAILED,
 }
+PAST_LIMIT = "the provider ran past its limit ({:.0f}s)"
 RATE_LIMITED = 429
 _AUTH = (401, 402, 403, 407)
 _TRANSIENT = (408, 409, 425)
@@ -62,12 +62,15 @@ _LONG_AGO = 1_000_000_000  # a larger number is no wait in seconds, but a time i
 class Failed(Rejected):
     """A call without an answer, and why. ``reset`` is the seconds until its limit is lifted, where it said so.
 
-    ``interpret`` sets what it means. One that failed is recorded as any rejection is, where no fallback answers.
+    It may be given as the time of that, in seconds since 1970. ``interpret`` sets what it means. One that failed is
+    recorded as any rejection is, where no fallback answers.
     """
 
     def __init__(
         self, kind: Kind, why: str, output: str = "", usage: Usage | None = None, reset: float | None = None
     ) -> None:
+        if reset is not None and reset > _LONG_AGO:
+            reset = min(max(reset - time.time(), 0.0), _LONG_AGO)
         reason = Reason.PROVIDER_TIMEOUT if kind == "timeout" else Reason.PROVIDER_FAILED
         super().__init__(Outcome.SKIPPED, reason, why, output, usage)
         self.kind = kind
@@ -98,12 +101,6 @@ def run_program(call: Call, spec: LaunchSpec) -> ProgramResult:
         raise Failed("crashed", f"the provider cannot be started: {error}") from None
 
 
-def refuse_timeout(result: ProgramResult, output: str, usage: Usage) -> None:
-    """Raises Failed where the program ran past its limit."""
-    if result.timed_out:
-        raise Failed("timeout", f"the provider ran past its limit ({result.seconds:.0f}s)", output, usage)
-
-
 def refuse_exit_code(result: ProgramResult, output: str, errors: str, usage: Usage) -> None:
     """Raises Failed with the program's last line where its exit code is not 0.
 
@@ -114,20 +111,6 @@ def refuse_exit_code(result: ProgramResult, output: str, errors: str, usage: Usa
         last = f": {lines[-1][:200]}" if lines else ""
         kind = _KINDS_OF_EXIT_CODES.get(result.exit_code, "crashed")
         raise Failed(kind, f"the provider ended with {result.exit_code}{last}", output + errors, usage)
-
-
-def refuse_trouble(name: str, answer: Answer, session: Session | None, output: str, usage: Usage) -> None:
-    """Raises Failed for an answer with trouble: SessionGone where the program used nothing and names no session."""
-    trouble = answer.trouble
-    if trouble is None:
-        return
-    has_usage = answer.usage.tokens or answer.usage.cost_usd
-    may_be_gone = trouble.kind in ("crashed", "transient", "undeclared")
-    is_gone = session and may_be_gone and not answer.session and not has_usage
-    reset = trouble.reset
-    if reset is not None and reset > _LONG_AGO:
-        reset = min(max(reset - time.time(), 0.0), _LONG_AGO)
-    raise (SessionGone if is_gone else Failed)(trouble.kind, f"{name}: {trouble.why}", output, usage, reset)
 
 
 def interpret(failed: Failed, provider: Provider, has_answered: bool) -> None:

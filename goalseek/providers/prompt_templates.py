@@ -9,7 +9,7 @@ import functools
 import hashlib
 import re
 import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -131,23 +131,17 @@ def _read_own(path: Path, phase: str) -> Template:
         raise GoalseekError(f"{path}: a reviewer has no session to resume", "remove the line <!-- resumed -->")
     if phase != "apply" and template.unplanned:
         raise GoalseekError(f"{path}: only apply.md is asked without a plan", "remove the line <!-- unplanned -->")
-    for part in filter(None, (template.text, template.resumed, template.unplanned)):
-        for why, hint in _problems(part, phase):
-            raise GoalseekError(f"{path}: {why}", hint)
-    return template
-
-
-def _problems(text: str, phase: str) -> Iterator[tuple[str, str]]:
-    """Why a text is no template of this phase, and what to do about it."""
-    template = string.Template(text)
     known = ", ".join(f"${name}" for name in sorted(PLACEHOLDERS[phase]))
     guide = resources.files("goalseek").joinpath("guide", "prompts.md")
-    if not template.is_valid():
-        yield "a $ that begins no placeholder", f"$$ is a dollar sign; known are {known}; the manual is {guide}"
-        return
-    for name in template.get_identifiers():
-        if name not in PLACEHOLDERS[phase]:
-            yield f"there is no placeholder ${name}", f"known are {known}; $$ is a dollar sign; the manual is {guide}"
-    for name in REQUIRED[phase]:
-        if name not in template.get_identifiers():
-            yield f"has no ${name}: {_WHY_NEEDED[name]}", f"see the package's own {phase}.md; the manual is {guide}"
+    for part in map(string.Template, filter(None, (template.text, template.resumed, template.unplanned))):
+        if not part.is_valid():
+            hint = f"$$ is a dollar sign; known are {known}; the manual is {guide}"
+            raise GoalseekError(f"{path}: a $ that begins no placeholder", hint)
+        named = part.get_identifiers()
+        if unknown := next((name for name in named if name not in PLACEHOLDERS[phase]), None):
+            hint = f"known are {known}; $$ is a dollar sign; the manual is {guide}"
+            raise GoalseekError(f"{path}: there is no placeholder ${unknown}", hint)
+        if missing := next((name for name in REQUIRED[phase] if name not in named), None):
+            hint = f"see the package's own {phase}.md; the manual is {guide}"
+            raise GoalseekError(f"{path}: has no ${missing}: {_WHY_NEEDED[missing]}", hint)
+    return template

@@ -8,7 +8,6 @@ import stat
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from msgspec import Struct, ValidationError, convert
 
@@ -53,8 +52,12 @@ class ScriptedProvider(Provider):
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Makes the move."""
         move = self._move(call)
-        for path, text in move.files.items():
-            _write(call.folder, path, text)
+        for path, text in move.files.items():  # a symbolic link in a path is replaced: it may lead out of the tree
+            target, name = call.folder / path, PurePosixPath(path).as_posix()
+            is_program = target.is_file() and not target.is_symlink() and target.stat().st_mode & stat.S_IXUSR
+            mode = 0o755 if is_program else 0o644
+            with open(create(call.folder / name, mode), "wb") as file:  # noqa: PTH123 - a descriptor
+                file.write(text.encode("utf-8", "surrogateescape"))
         patch = (self.script.parent / move.patch).resolve()
         if move.patch and (error := apply_patch(patch, call.folder)):
             raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, f"{patch.name} does not apply: {error}")
@@ -96,15 +99,6 @@ def _digests(moves: list[Move]) -> list[str]:
     return digests
 
 
-def _write(folder: Path, path: str, text: str) -> None:
-    """Writes a file in the tree. A symbolic link in its path is replaced: it may lead out of the tree."""
-    target = folder / path
-    is_program = target.is_file() and not target.is_symlink() and target.stat().st_mode & stat.S_IXUSR
-    name = PurePosixPath(path).as_posix()
-    with open(create(folder / name, 0o755 if is_program else 0o644), "wb") as file:  # noqa: PTH123 - a descriptor
-        file.write(text.encode("utf-8", "surrogateescape"))
-
-
 @functools.lru_cache(maxsize=4)
 def _cached_script(path: Path, changed_at: int) -> list[Move]:
     """The moves of a script, read once for each change of the file."""
@@ -126,22 +120,21 @@ def read_script(path: Path) -> list[Move]:
         raise GoalseekError(
             f"{path}: a script is a list of [[move]]", "[[move]] with title and files", StopReason.PROVIDER
         )
-    return [_move(path, number, move) for number, move in enumerate(moves, start=1)]
-
-
-def _move(path: Path, number: int, plain: Any) -> Move:
-    try:
-        move = convert(plain, Move)
-    except ValidationError:
-        move = None
-    if move is None or not (move.files or move.patch):
-        message = f"{path}: move {number}: has title, and files or patch"
-        raise GoalseekError(message, 'title = "...", files = { "x.py" = "new text" }', StopReason.PROVIDER)
-    for name in move.files:
-        if Path(name).is_absolute() or ".." in Path(name).parts:
-            message = f"{path}: move {number}: {name!r} leaves the folder"
-            raise GoalseekError(message, "paths are relative to the manifest's folder", StopReason.PROVIDER)
-    return move
+    read = []
+    for number, each in enumerate(moves, start=1):
+        try:
+            move = convert(each, Move)
+        except ValidationError:
+            move = None
+        if move is None or not (move.files or move.patch):
+            message = f"{path}: move {number}: has title, and files or patch"
+            raise GoalseekError(message, 'title = "...", files = { "x.py" = "new text" }', StopReason.PROVIDER)
+        for name in move.files:
+            if Path(name).is_absolute() or ".." in Path(name).parts:
+                message = f"{path}: move {number}: {name!r} leaves the folder"
+                raise GoalseekError(message, "paths are relative to the manifest's folder", StopReason.PROVIDER)
+        read.append(move)
+    return read
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:
