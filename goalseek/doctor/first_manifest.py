@@ -19,13 +19,7 @@ from goalseek.doctor.checks import check_fit
 from goalseek.doctor.diagnose import find_missing_path, unseen_file_hint
 from goalseek.doctor.subject import subject_of
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.evaluation.measurements import (
-    MeasuredValue,
-    baseline_error,
-    baseline_target,
-    measure_in_turn,
-    trial_folder,
-)
+from goalseek.evaluation import measurements
 from goalseek.git.ignore import matcher
 from goalseek.git.repository import DEFAULT_BRANCH_PREFIX
 from goalseek.manifest import loading, validation
@@ -279,7 +273,7 @@ def takes_outputs(answers: Answers) -> bool:
     return names_hidden(answers.timing, answers.hidden) if answers.timing else bool(answers.score)
 
 
-def measure_first(loaded: ManifestFile, watch: Observer) -> tuple[MeasuredValue, list[Path]]:
+def measure_first(loaded: ManifestFile, watch: Observer) -> tuple[measurements.MeasuredValue, list[Path]]:
     """Measures HEAD's tree once, as an iteration would, and records the measurement for the first baseline.
 
     Gives also the writable files whose changes are not in HEAD, from which a climb begins. Raises GoalseekError where
@@ -288,15 +282,15 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> tuple[MeasuredValue,
     with open_project(loaded, watch, doing="init") as project:
         project.is_committed_only = True
         check_fit(subject_of(project, "init"))
-        config, folder = project.config_of(loaded.manifest), trial_folder(project)
-        target = baseline_target(project, config)
-        (run,) = measure_in_turn(project, [target], asked_by="init")
+        config, folder = project.config_of(loaded.manifest), measurements.trial_folder(project)
+        target = measurements.baseline_target(project, config)
+        (run,) = measurements.measure_in_turn(project, [target], asked_by="init")
         number, commands = run.number, run.evidence.verify
         if not isinstance(number, Failure):
             changed = [path for _, path in project.repository.changed_files() if config.scope.kind(path) == "writable"]
             return number, [project.repository.top / path for path in changed]
         remedy = unseen_file_hint(project, loaded.manifest, commands, target.tree, folder)
-        error = baseline_error(number, folder, "the first measurement", remedy)
+        error = measurements.baseline_error(number, folder, "the first measurement", remedy)
         missing = find_missing_path(project, loaded.manifest, target.tree, folder, commands)
         hint, metric = error.hint, loaded.manifest.metric
         command = next(command for command in loaded.manifest.commands if command.name == metric.command)

@@ -10,18 +10,8 @@ from pathlib import Path
 from goalseek.doctor.scope_checks import is_time_unclear
 from goalseek.doctor.subject import Subject
 from goalseek.git.ignore import matcher
+from goalseek.manifest import exposure
 from goalseek.manifest.command_words import parse_command
-from goalseek.manifest.exposure import (
-    CHECK_OUTPUT,
-    SPLIT,
-    exposing_commands,
-    exposures,
-    later_check,
-    named_paths,
-    started_outputs,
-    timed_program,
-    unchecked_time,
-)
 from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
 from goalseek.values import Finding
 from goalseek.workspace.answers import answer_notes, hidden_paths
@@ -43,11 +33,11 @@ def describe_separation(manifest: Manifest) -> Iterator[Finding]:
     before: list[str] = []  # the outputs of the commands before
     for command in manifest.commands:
         name = command.name
-        if name in exposing_commands(manifest):
+        if name in exposure.exposing_commands(manifest):
             pass
-        elif command == timed_program(manifest):
+        elif command == exposure.timed_program(manifest):
             text = f"{name}: runs the candidate's program beside the hidden files, which it can read"
-            check = later_check(manifest, command)
+            check = exposure.later_check(manifest, command)
             checked = f", and the command {check} checks its output" if check else ""
             yield Finding("good", f"{text}; its time is the score{checked}")
         elif command.sees != "hidden":
@@ -71,8 +61,8 @@ def describe_separation(manifest: Manifest) -> Iterator[Finding]:
 def check_exposure(subject: Subject) -> Iterator[Finding]:
     """No candidate's code can read what judges it, and what a timed program leaves is judged."""
     config, folder = subject.config, subject.project.folder
-    yield from exposures(config.manifest)
-    if not is_time_unclear(subject.project.loaded) and (finding := unchecked_time(config.manifest)):
+    yield from exposure.exposures(config.manifest)
+    if not is_time_unclear(subject.project.loaded) and (finding := exposure.unchecked_time(config.manifest)):
         yield finding
     yield from answer_notes(folder, config.manifest, config.scope.prefix, _hidden_files(subject), subject.entries)
 
@@ -103,12 +93,12 @@ def own_time_note(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[Fi
 
     ``hidden`` are the hidden files where they lie on disk, by the path that commands find them at.
     """
-    timed = timed_program(manifest)
-    runners = {command.name: started_outputs(manifest, command) for command in manifest.commands if command != timed}
+    timed, started = exposure.timed_program(manifest), exposure.started_outputs
+    runners = {command.name: started(manifest, command) for command in manifest.commands if command != timed}
     programs = set().union(*runners.values())
-    if timed and programs and programs.isdisjoint(started_outputs(manifest, timed) | named_paths(timed, hidden)):
+    if timed and programs and programs.isdisjoint(started(manifest, timed) | exposure.named_paths(timed, hidden)):
         text = f"{timed.name}: its own time is the score, and it does not run {' or '.join(sorted(programs))}"
-        names = " or ".join(f'metric.command = "{name}"' for name, started in runners.items() if started)
+        names = " or ".join(f'metric.command = "{name}"' for name, own in runners.items() if own)
         yield Finding("note", text, f"time the program itself: {names}")
 
 
@@ -117,13 +107,13 @@ def cheat_remedy(manifest: Manifest) -> str:
     metric, command = manifest.metric, _source_of(manifest, manifest.metric)
     if metric.source in TIME_SOURCES:
         text = "keep a checksum of the answer, not the answer, beside the timed program; and hide its input"
-        is_checked = command is None or command.sees != "candidate" or later_check(manifest, command)
-        return text if is_checked else f"{CHECK_OUTPUT}; {text}"
+        is_checked = command is None or command.sees != "candidate" or exposure.later_check(manifest, command)
+        return text if is_checked else f"{exposure.CHECK_OUTPUT}; {text}"
     if command is None or command.sees == "candidate":
         what = "file" if metric.source == "json" else "output"
         remedy = f"{metric.name} is read from the candidate's own {what}: {READ_HIDDEN}"
     elif command.sees == "both":
-        remedy = f"{command.name} sees hidden files and candidate code together: {SPLIT}"
+        remedy = f"{command.name} sees hidden files and candidate code together: {exposure.SPLIT}"
     else:
         remedy = f"{command.name} believes what `outputs` say: recompute the number from them, and refuse what is odd"
     if metric.valid is None:
@@ -140,10 +130,10 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Findin
         what = f"guard {reading.name}" if isinstance(reading, Guard) else "score"
         if reading.source in TIME_SOURCES:
             text = f"{command.name}'s run time is its {what}"
-            if check := later_check(manifest, command):
+            if check := exposure.later_check(manifest, command):
                 yield Finding("good", f"{text}, and the command {check} checks what it left")
             elif isinstance(reading, Guard):  # of the score it is told by unchecked_time
-                yield Finding("note", f"{text}: the code decides how much it does in that time", CHECK_OUTPUT)
+                yield Finding("note", f"{text}: the code decides how much it does in that time", exposure.CHECK_OUTPUT)
             walls = [guard.command for guard in manifest.guard if guard.source == "wall"]
             if reading.source == "cpu" and command.name not in walls:
                 text = f"{command.name}: very short processes that nobody waits for are not in its processor time"

@@ -11,16 +11,7 @@ from goalseek.doctor.cheats import AppliedCheat, measure_cheats, verdict_on
 from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
 from goalseek.doctor.isolation import describe_reading
 from goalseek.doctor.tree_checks import fixed_seed_note
-from goalseek.evaluation.measurements import (
-    MeasuredValue,
-    Target,
-    baseline_error,
-    measure_in_turn,
-    measurement_of,
-    record_measurement,
-    sync_bench,
-    trial_folder,
-)
+from goalseek.evaluation import measurements
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SUBMODULE
 from goalseek.humanize import format_duration, format_number
@@ -47,7 +38,7 @@ _NUMBERS_THAT_TELL = 3
 
 def try_verifier(
     project: Project,
-    subject: Target,
+    subject: measurements.Target,
     cheats: Sequence[AppliedCheat],
     on_message: Callable[[str], None],
     ask_consent: Callable[[bool], bool],
@@ -60,12 +51,13 @@ def try_verifier(
     manifest = subject.config.manifest
     is_fit = True
     try:
-        for run in measure_in_turn(project, itertools.repeat(subject, NUMBERS - len(subject.known))):
+        for run in measurements.measure_in_turn(project, itertools.repeat(subject, NUMBERS - len(subject.known))):
             measurement = run.number
             if isinstance(measurement, Failure):
                 is_fit = False
-                remedy = unseen_file_hint(project, manifest, run.evidence.verify, subject.tree, trial_folder(project))
-                error = baseline_error(measurement, trial_folder(project), remedy=remedy)
+                folder, commands = measurements.trial_folder(project), run.evidence.verify
+                remedy = unseen_file_hint(project, manifest, commands, subject.tree, folder)
+                error = measurements.baseline_error(measurement, folder, remedy=remedy)
                 yield Finding("wrong", error.message, error.hint, "verifier")
                 yield from diagnose_sandbox(project, subject, ask_consent, remedy)
                 return
@@ -85,19 +77,19 @@ def try_verifier(
             if is_fit:
                 yield from measure_cheats(project, subject, cheats)
         finally:
-            sync_bench(project, subject.config, subject.tree)
+            measurements.sync_bench(project, subject.config, subject.tree)
         if cheats and not is_fit:
             yield Finding("note", "no cheat was tried: first correct the verifier", "then: goalseek doctor", "cheat")
     finally:
         if is_fit or project.standing.seq >= 0:
             for measurement in subject.known:
                 if not measurement.before:
-                    record_measurement(project, subject, measurement, "doctor")
+                    measurements.record_measurement(project, subject, measurement, "doctor")
 
 
 def describe_numbers(
     manifest: Manifest,
-    known: Sequence[MeasuredValue],
+    known: Sequence[measurements.MeasuredValue],
     recorded: Iterable[float | None],
     has_differed: bool = False,
     seed_note: Finding | None = None,
@@ -137,14 +129,16 @@ def describe_numbers(
         yield Finding("note", text, "a [holdout] measures others: goalseek help noise", "steps")
 
 
-def _check_unchanged(manifest: Manifest, first: MeasuredValue, second: MeasuredValue) -> Finding:
+def _check_unchanged(
+    manifest: Manifest, first: measurements.MeasuredValue, second: measurements.MeasuredValue
+) -> Finding:
     """Whether a candidate that changes nothing would win by luck, in either order of two measurements."""
     evidence = Evidence(guard_runs=(first.guards, second.guards))
     if warning := guard_warning(manifest.guard, "the code as it is", evidence.guards, {}):
         remedy = "correct the code, and commit; or change the bound in [[guard]]"
         return Finding("wrong", warning, remedy, "guard")
 
-    def verdict(candidate: MeasuredValue, incumbent: MeasuredValue) -> Verdict:
+    def verdict(candidate: measurements.MeasuredValue, incumbent: measurements.MeasuredValue) -> Verdict:
         run = VerifierRun("candidate", candidate.value, candidate.seed or 0, candidate.seconds)
         evidence = Evidence((run,), (candidate.guards,), candidate.verify)
         return verdict_on(manifest, evidence, incumbent.value, incumbent.guards)
@@ -169,7 +163,7 @@ def _check_unchanged(manifest: Manifest, first: MeasuredValue, second: MeasuredV
     return Finding("good", text, place="unchanged")
 
 
-def check_sabotage(project: Project, subject: Target) -> Finding:
+def check_sabotage(project: Project, subject: measurements.Target) -> Finding:
     """Whether the verifier noticed a broken candidate, and how: one that it keeps is a cross, as is one unnoticed.
 
     ``subject.known`` are the unbroken numbers. The breakages are tried in turn until one is noticed. Where equal trees
@@ -180,7 +174,7 @@ def check_sabotage(project: Project, subject: Target) -> Finding:
     unit, seed = manifest.metric.unit, subject.known[-1].seed
     values = [measurement.value for measurement in subject.known]
 
-    def broken_trees() -> Iterator[Target]:
+    def broken_trees() -> Iterator[measurements.Target]:
         for how, content in BREAKAGES:
             blob = objects.write_bytes(content) if content is not None else ""
             edits = {
@@ -193,11 +187,11 @@ def check_sabotage(project: Project, subject: Target) -> Finding:
                 yield structs.replace(subject.variant(tree), seed=seed, name=how)
 
     unnoticed = []
-    for run in measure_in_turn(project, broken_trees()):
+    for run in measurements.measure_in_turn(project, broken_trees()):
         how, evidence = run.target.name, run.evidence
         if evidence.failure:
             return Finding("good", f"every writable file {how}: {evidence.failure.why}", place="sabotage")
-        value, middle = measurement_of(evidence).value, median(values)
+        value, middle = measurements.measurement_of(evidence).value, median(values)
         spread = max(values) - min(values)
         if value in values or min(abs(value - other) for other in values) <= _NOISE * spread:
             unnoticed.append(f"{how}: {format_number(value, unit)}")

@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
 from goalseek.cli.commands.iterate import climb
 from goalseek.cli.options import refuse, start_folder
 from goalseek.cli.output import print_answer, print_message
@@ -24,7 +22,6 @@ from goalseek.humanize import first_sentence, format_duration, pluralize
 from goalseek.ledger.chain import format_ranges
 from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
-from goalseek.manifest.tables import ProviderTable
 from goalseek.project import stop
 from goalseek.project.opening import open_project, provider_from_options
 from goalseek.providers.registry import make_permitted_provider
@@ -39,33 +36,15 @@ _NOT_COPIED = ("__pycache__", ".git", ".goalseek")
 _IDENTITY = {"NAME": "goalseek demo", "EMAIL": "demo@localhost"}
 
 
-class Fixture(Struct, frozen=True):
-    """An example project: a folder of files, and its manifest."""
-
-    name: str
-    folder: Path
-    manifest: Path
-
-    @property
-    def summary(self) -> str:
-        """The first sentence of its README."""
-        return first_sentence((self.folder / "README.md").read_text("utf-8"))
+def fixtures() -> dict[str, tuple[Path, Path]]:
+    """The folder and the manifest of every example by its name. Raises GoalseekError where there is none."""
+    trees, manifests = data_folder("fixtures"), sorted(data_folder("manifests").glob("*.toml"))
+    return {path.stem: (trees / path.stem, path) for path in manifests if (trees / path.stem).is_dir()}
 
 
-def fixtures() -> dict[str, Fixture]:
-    """Every fixture by its name. Raises GoalseekError where this installation has none."""
-    trees, manifests = data_folder("fixtures"), data_folder("manifests")
-    paths = {path.stem: path for path in sorted(manifests.glob("*.toml"))}
-    return {name: Fixture(name, trees / name, path) for name, path in paths.items() if (trees / name).is_dir()}
-
-
-def default_iterations(loaded: ManifestFile, table: ProviderTable | None) -> int:
-    """The default number of iterations, well under a minute: the length of a script, or 20 for ``tune``."""
-    if table and table.name == "scripted":
-        return len(read_script(loaded.folder / table.script))
-    if table and table.name == "tune":
-        return _TUNE_ITERATIONS
-    return loaded.manifest.limits.iterations or _TUNE_ITERATIONS
+def summary_of(folder: Path) -> str:
+    """The first sentence of an example's README."""
+    return first_sentence((folder / "README.md").read_text("utf-8"))
 
 
 def templates() -> list[str]:
@@ -126,7 +105,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="DIR", nargs="?", help="a new or empty folder (default: goalseek-demo-NAME)")
     parser.add_argument("-n", dest="count", type=int, metavar="N", help="how many iterations (default: under a minute)")
     parser.add_argument("--provider", metavar="P", help="who proposes the changes (default: the example's own)")
-    parser.epilog = " ".join(f"{source.name}: {source.summary}" for source in fixtures().values())
+    parser.epilog = " ".join(f"{name}: {summary_of(folder)}" for name, (folder, _) in fixtures().items())
 
 
 def run(options: argparse.Namespace) -> int:
@@ -136,23 +115,28 @@ def run(options: argparse.Namespace) -> int:
         (options.count is not None and options.count < 1, f"-n {options.count}: at least 1", "-n 10"),
         (options.name not in by_name, f"there is no demo {options.name!r}", f"one of {', '.join(by_name)}"),
     )
-    source = by_name[options.name]
-    folder = start_folder(options) / (options.target or f"goalseek-demo-{source.name}")
+    source, manifest = by_name[options.name]
+    folder = start_folder(options) / (options.target or f"goalseek-demo-{options.name}")
     path = folder / loading.FILE_NAME
-    loaded = ManifestFile(source.folder / path.name, loading.load(source.manifest).manifest)
+    loaded = ManifestFile(source / path.name, loading.load(manifest).manifest)
     override = provider_from_options(loaded, options.provider, None)
     if table := override or loaded.manifest.provider:
         make_permitted_provider(loaded, table)  # it can start, or nothing is written
     git("--version")
     if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
         raise GoalseekError(f"{folder} is there already", "name another folder: goalseek demo NAME DIR")
-    names = _copy_example(source.folder, folder)
-    shutil.copyfile(source.manifest, path)
-    _commit_files(folder, [*names, path.name], f"The fixture {source.name}")
+    names = _copy_example(source, folder)
+    shutil.copyfile(manifest, path)
+    _commit_files(folder, [*names, path.name], f"The fixture {options.name}")
     loaded = loading.load(path)
-    count = options.count or default_iterations(loaded, table)
+    # By default well under a minute.
+    count = options.count or loaded.manifest.limits.iterations or _TUNE_ITERATIONS
+    if not options.count and table and table.name == "scripted":
+        count = len(read_script(folder / table.script))
+    elif not options.count and table and table.name == "tune":
+        count = _TUNE_ITERATIONS
     iterations = f"{pluralize(count, 'iteration')} of goalseek iterate"
-    print_message(options, f"{source.summary}\nThe repository is new, in {folder}. It gets {iterations}:")
+    print_message(options, f"{summary_of(source)}\nThe repository is new, in {folder}. It gets {iterations}:")
     began = time.monotonic()
     with open_live_view(options) as watch, open_project(loaded, watch, override, doing="iterate") as project:
         exit_code = climb(project, stop.Ends(count))
