@@ -18,8 +18,8 @@ from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.project.project import Project
-from goalseek.statistics.advice import CPU_TIME, MOST_CASES, count_cases, fixed_seed_hint, wall_time_hint
 from goalseek.statistics.guards import describe_bounds, guard_warning
+from goalseek.statistics.noise_report import CPU_TIME, MOST_CASES, count_cases, fixed_seed_hint, wall_time_hint
 from goalseek.statistics.noise_state import cost_of_deciding
 from goalseek.statistics.scale import median
 from goalseek.values import Finding, Reason, VerifierRun

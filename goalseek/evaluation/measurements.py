@@ -5,6 +5,7 @@ A recorded measurement is evidence for the next baseline, so that none is made t
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
 from goalseek.measurement.measure import MeasurementSpec, add_measurement
-from goalseek.measurement.ruler import Ruler, digest_of_files, ruler_keys
+from goalseek.measurement.ruler import Ruler, proposer_files, ruler_keys
 from goalseek.phase_values import Evidence, Failure, Side, Verdict
 from goalseek.process import deferring_signals
 from goalseek.project.config import Config
@@ -264,8 +265,11 @@ def take_ruler(project: Project, config: Config) -> Ruler:
 
 def ruler_of(config: Config, entries: Mapping[str, Entry]) -> Ruler:
     """The ruler that a tree with these files has under this configuration."""
-    files = digest_of_files(entries.items(), config.scope, config.manifest)
-    return Ruler(ruler_keys(config.manifest), files, config.trees.hidden_from)
+    scope, others = config.scope, proposer_files(config.manifest, config.scope)  # who proposes is none of it
+    files = {path: entry for path, entry in entries.items() if scope.in_ruler(path) and path not in others}
+    lines = sorted(f"{entry.mode} {entry.blob} {path}" for path, entry in files.items())
+    digest = hashlib.sha256("\0".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+    return Ruler(ruler_keys(config.manifest), digest, config.trees.hidden_from)
 
 
 def baseline_error(

@@ -174,9 +174,19 @@ def read_file(reading: Reading, folders: Sequence[RunFolder], outputs: Path, sta
 
     Raises NoNumber if there is none, or if it is among the ``stale`` outputs.
     """
+    descriptor = None
     try:
-        with open(_open_file(reading.path, folders, outputs, stale), encoding="utf-8", errors="replace") as file:
-            if os.fstat(file.fileno()).st_size > _FILE_LIMIT:
+        for folder in folders:
+            with contextlib.suppress(OSError):
+                descriptor = folder.open(reading.path)
+                break
+        if descriptor is None:
+            descriptor = open_regular(outputs, reading.path)
+            if why := stale.get(reading.path):
+                os.close(descriptor)
+                raise StaleFile(why)
+        with open(descriptor, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - a descriptor
+            if os.fstat(descriptor).st_size > _FILE_LIMIT:
                 raise NoNumber(Reason.NO_METRIC, f"{reading.name}: {reading.path} has more than {_FILE_LIMIT} bytes")
             return read_json(reading, file.read(), is_lines=reading.path.endswith(".jsonl"))
     except StaleFile as error:
@@ -184,14 +194,3 @@ def read_file(reading: Reading, folders: Sequence[RunFolder], outputs: Path, sta
     except OSError:
         why = f"{reading.name}: the verifier wrote no {reading.path}"
     raise NoNumber(Reason.NO_METRIC, why)
-
-
-def _open_file(path: str, folders: Sequence[RunFolder], outputs: Path, stale: Mapping[str, str]) -> int:
-    for folder in folders:
-        with contextlib.suppress(OSError):
-            return folder.open(path)
-    descriptor = open_regular(outputs, path)
-    if why := stale.get(path):
-        os.close(descriptor)
-        raise StaleFile(why)
-    return descriptor

@@ -26,7 +26,7 @@ from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope, manifest_scope
 
 if typing.TYPE_CHECKING:
-    from goalseek.git.objects import Entry
+    pass
 
 
 _NORMALIZERS: dict[str, Callable[[str], str]] = {
@@ -83,14 +83,6 @@ def ruler_keys(manifest: Manifest) -> dict[str, Any]:
     }
     keys: dict[str, Any] = json.loads(to_line(plain))
     return keys
-
-
-def digest_of_files(entries: Iterable[tuple[str, Entry]], scope: Scope, manifest: Manifest) -> str:
-    """The digest of the files that the number depends on beside the candidate: who proposes is none of them."""
-    files = [(path, entry) for path, entry in entries if scope.in_ruler(path)]
-    others = proposer_files(manifest, scope)
-    lines = sorted(f"{entry.mode} {entry.blob} {path}" for path, entry in files if path not in others)
-    return hashlib.sha256("\0".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def with_pinned_ruler(manifest: Manifest, ruler: Ruler) -> Manifest:

@@ -30,22 +30,25 @@ class Comparison(Struct, frozen=True):
     @property
     def log_odds(self) -> float:
         """The logarithm of the odds of 1.6 sd better against no better, by the sd of the side that spreads more."""
-        return self._better * self._evidence / self._variance((len(self.candidate), len(self.incumbent)))
+        better, evidence = self._better_and_evidence()
+        return better * evidence / self._variance((len(self.candidate), len(self.incumbent)))
 
     def needed_gain(self, bar: float, runs: tuple[int, int]) -> float:
         """The gain, in the metric's units, at which ``runs`` of candidate and incumbent reach the log odds ``bar``.
 
         It is the gain of runs that spread as these do; where the odds of these are too low, it is more than their own.
         """
-        needed = bar * self._variance(runs) / self._better
-        own = self.scale.x(self.incumbent_middle) - self.scale.x(self.candidate_middle)
-        least = max(self.sd * (self._better / 2 + needed), own + self.sd * (needed - self._evidence))
-        x = self.scale.x(self.incumbent_middle)
+        better, evidence = self._better_and_evidence()
+        needed, x = bar * self._variance(runs) / better, self.scale.x(self.incumbent_middle)
+        own = x - self.scale.x(self.candidate_middle)
+        least = max(self.sd * (better / 2 + needed), own + self.sd * (needed - evidence))
         return self.scale.better_by(self.scale.value(x - least), self.incumbent_middle)
 
-    @property
-    def _better(self) -> float:
-        return BETTER * math.sqrt(max(self._spreads))
+    def _better_and_evidence(self) -> tuple[float, float]:
+        """What better means, and how much better the candidate's runs are than half of that, both in sd."""
+        better, median = BETTER * math.sqrt(max(self._spreads)), self.scale.x(self.incumbent_middle)
+        level = median - self.sd * self._clipped_gain(self.incumbent, median)
+        return better, self._clipped_gain(self.candidate, level - better * self.sd / 2)
 
     @property
     def _spreads(self) -> tuple[float, float]:
@@ -57,12 +60,6 @@ class Comparison(Struct, frozen=True):
     def _variance(self, runs: tuple[int, int]) -> float:
         return sum(spread / count for spread, count in zip(self._spreads, runs, strict=True))
 
-    @property
-    def _evidence(self) -> float:
-        median = self.scale.x(self.incumbent_middle)
-        level = median - self.sd * self._clipped_gain(self.incumbent, median)
-        return self._clipped_gain(self.candidate, level - self._better * self.sd / 2)
-
     def _clipped_gain(self, values: Sequence[float], level: float) -> float:
         """How much better than ``level`` the values are on the average, in sd; each counts for at most 1.5."""
         distances = [level - x for x in self.scale.all(values)]
@@ -73,7 +70,7 @@ class Comparison(Struct, frozen=True):
     @property
     def is_wider(self) -> bool:
         """Whether the candidate's runs spread more than those of all code do, clearly."""
-        return relative_variance(self.scale, self.candidate, self.sd) > WIDER**2
+        return self._spreads[0] > WIDER**2
 
     @property
     def incumbent_middle(self) -> float:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from goalseek.humanize import format_number
-from goalseek.statistics.advice import PlannedClimb, advice, findings
-from goalseek.statistics.noise_report import NoiseReport
+from goalseek.statistics.noise_report import NoiseReport, PlannedClimb, advice, findings
 from goalseek.views.terminal_text import Paint, Signs, choose_signs, terminal_width
 
 MAX_COLUMNS = 80

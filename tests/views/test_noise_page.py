@@ -8,8 +8,7 @@ import unittest.mock
 
 import pytest
 
-from goalseek.statistics.advice import PlannedClimb, advice, findings
-from goalseek.statistics.noise_report import NoiseReport, noise_report, repeats_for
+from goalseek.statistics.noise_report import NoiseReport, PlannedClimb, advice, findings, noise_report, repeats_for
 from goalseek.views.noise import noise_page, plot_lines
 from goalseek.views.terminal_text import ASCII, LINE_DRAWING, choose_signs
 

@@ -24,9 +24,11 @@ from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import TIME_SOURCES, Reading
 from goalseek.phase_values import Failure
 from goalseek.project.opening import open_project
-from goalseek.statistics.advice import ITERATIONS, PlannedClimb, advice
 from goalseek.statistics.noise_report import (
+    ITERATIONS,
     NoiseReport,
+    PlannedClimb,
+    advice,
     expected_false_keeps,
     false_gain,
     noise_report,
