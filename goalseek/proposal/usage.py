@@ -132,9 +132,12 @@ class UsageLog:
         """Charges each call whose answer is not among the checkpoints: what it reported, where it was answered."""
         calls = list(self._calls)
         for index, call in enumerate(self._calls):
-            if call.charged is not None or CheckpointName.parse(call.answer) in self.answers:
+            name = CheckpointName.parse(call.answer)
+            if call.charged is not None or name in self.answers:
                 continue
-            if usage := self._usage_of_answer(call):
+            stored = self._checkpoints.of_run(call.run_id or self._run_id).stored()
+            if name and (answer := stored.get(name) or stored.get(name.rejection)):
+                usage = from_plain(Usage, answer.value["usage"])
                 why = f"an answer was given up; it counts as {_charge_text(usage)}"
                 calls[index] = structs.replace(call, charged=usage, failed=why, session=None)
             else:
@@ -187,13 +190,6 @@ class UsageLog:
     def _is_of_run(self, call: CallEntry) -> bool:
         return call.run_id in ("", self._run_id)
 
-    def _usage_of_answer(self, call: CallEntry) -> Usage | None:
-        """The usage of the answer, or of the rejection, that is stored of a call; None where neither is."""
-        stored = self._checkpoints.of_run(call.run_id or self._run_id).stored()
-        name = CheckpointName.parse(call.answer)
-        answer = stored.get(name) or stored.get(name.rejection) if name else None
-        return from_plain(Usage, answer.value["usage"]) if answer else None
-
     def _store(self, calls: tuple[CallEntry, ...]) -> None:
         self._calls = calls
         self._checkpoints.save(CALLS, CallList(calls), str(CALLS), 0.0)
@@ -216,7 +212,13 @@ def median_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usa
 
     A review is one call more, and so is each attempt before the last, but for those that git moved to a later tip.
     """
-    return median_usage([(record.usage, _call_count(record, calls_each)) for record in newest_first])
+
+    def count_calls(record: IterationRecord) -> int:
+        review_repairs = sum(attempt.reason == "changes_requested" for attempt in record.attempts)
+        asked = sum(attempt.base_commit_hash is None for attempt in record.attempts)
+        return calls_each + asked + (Phase.REVIEW in record.seconds) + review_repairs
+
+    return median_usage([(record.usage, count_calls(record)) for record in newest_first])
 
 
 def median_usage(newest_first: Iterable[tuple[Usage, int]]) -> Usage:
@@ -236,13 +238,6 @@ def median_usage(newest_first: Iterable[tuple[Usage, int]]) -> Usage:
         math.ceil(median([usage.output_tokens / calls for usage, calls in newest])),
         median(costs) if costs else None,
     )
-
-
-def _call_count(record: IterationRecord, calls_each: int) -> int:
-    """How many calls an iteration had; one without repairs and reviews has ``calls_each``."""
-    review_repairs = sum(attempt.reason == "changes_requested" for attempt in record.attempts)
-    asked = sum(attempt.base_commit_hash is None for attempt in record.attempts)
-    return calls_each + asked + (Phase.REVIEW in record.seconds) + review_repairs
 
 
 def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:

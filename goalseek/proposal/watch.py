@@ -70,7 +70,12 @@ class CallWatch:
             self._next_look = now + max(LOOK_SECONDS, seconds / _LOOKS_SHARE)
         silence = now - self._printed_at
         self._project.activity.show_silence(format_moment(-silence) if silence >= SILENT_SECONDS else "")
-        self.stop = self._limit_stop(now)
+        ends_at = self._project.ends_at
+        if ends_at is not None and now >= ends_at:
+            self.stop = Stop(StopReason.FOR, "the time of --for is over", "the same command goes on")
+        else:  # any call may spend as much as a review
+            spent, moment = self._standing.spending(now - self._looked_at, Usage()), self._project.activity.clock.now()
+            self.stop = find_limit(Phase.REVIEW, self._limits, spent, moment)
         if self.stop is None and silence >= STOPPABLE_SECONDS:
             self.stop = take_stop_request(self._project.repository.own)
         self.is_waiting = self.stop is None and now - self._waits_since >= SILENT_SECONDS
@@ -80,13 +85,6 @@ class CallWatch:
         """Notes that the program has ended, and is silent no more."""
         self._usage_log.running = Usage()
         self._project.activity.show_silence("")
-
-    def _limit_stop(self, now: float) -> Stop | None:
-        project = self._project
-        if project.ends_at is not None and now >= project.ends_at:
-            return Stop(StopReason.FOR, "the time of --for is over", "the same command goes on")
-        spent = self._standing.spending(now - self._looked_at, Usage())
-        return find_limit(Phase.REVIEW, self._limits, spent, project.activity.clock.now())  # any call may spend as much
 
 
 def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:

@@ -123,7 +123,10 @@ def find_constants(path: str, content: bytes) -> tuple[Constant, ...]:
         if not region.strip() and not (is_kind and re.match(r"\W*goalseek:", comment[0])):
             continue  # a comment of its own that speaks of marks
         try:
-            constant = _constant(path, line, region, region_start, _domain(specification))
+            domain = _domain(specification)
+            start, end, value = (_choice if domain.options else _number)(region, domain)
+            name = _name(region[:start]) or f"line{line}"
+            constant = Constant(path, line, name, domain, value, region_start + start, region_start + end)
             if earlier := next((other for other in constants if other.name == constant.name), None):
                 raise _BadMark(f"{constant.name} is marked in line {earlier.line} already", "give one another name")
         except _BadMark as error:
@@ -172,7 +175,18 @@ def _text(content: bytes) -> str:
 def _domain(specification: str) -> Domain:
     kind, rest = (*specification.split(None, 1), "", "")[:2]
     if kind == "choice":
-        return _choices(rest)
+        options: list[str] = []
+        position = 0
+        while rest[position:].strip():
+            match = _OPTION.match(rest, position)
+            if not match:
+                right = 'write them as "A" "B", without quotes inside'
+                raise _BadMark(f"cannot read the choices {rest.strip()!r}", right)
+            options.append(match[1] or match[2] or match[3])
+            position = match.end()
+        if len(set(options)) < 2 or len(set(options)) < len(options):
+            raise _BadMark("a choice needs at least two different values", 'write choice "A" "B"')
+        return Domain("choice", options=tuple(options))
     if kind not in _READERS:
         raise _BadMark(f"unknown kind {kind!r} of mark", _FORMS)
     match = re.fullmatch(r"\s*(\S+?)\s*\.\.\s*(\S+)(?:\s+(log)|\s+step\s+(\d+))?\s*", rest)
@@ -191,28 +205,6 @@ def _domain(specification: str) -> Domain:
     if match[4] and not 1 <= step <= high - low:
         raise _BadMark(f"step {step} does not fit into {match[1]}..{match[2]}", "write a step of at least 1")
     return Domain(kind, low, high, bool(match[3]), step)
-
-
-def _choices(rest: str) -> Domain:
-    options: list[str] = []
-    position = 0
-    while rest[position:].strip():
-        match = _OPTION.match(rest, position)
-        if not match:
-            raise _BadMark(f"cannot read the choices {rest.strip()!r}", 'write them as "A" "B", without quotes inside')
-        options.append(match[1] or match[2] or match[3])
-        position = match.end()
-    if len(set(options)) < 2 or len(set(options)) < len(options):
-        raise _BadMark("a choice needs at least two different values", 'write choice "A" "B"')
-    return Domain("choice", options=tuple(options))
-
-
-def _constant(path: str, line: int, region: str, offset: int, domain: Domain) -> Constant:
-    start, end, value = _choice(region, domain) if domain.options else _number(region, domain)
-    if domain.options and not domain.holds(value):
-        problem = f"the value {region[start:end]!r} is not among the choices, {domain}"
-        raise _BadMark(problem, "change the value, or the mark so that it holds the value")
-    return Constant(path, line, _name(region[:start]) or f"line{line}", domain, value, offset + start, offset + end)
 
 
 def _number(region: str, domain: Domain) -> tuple[int, int, Value]:
@@ -234,6 +226,9 @@ def _choice(region: str, domain: Domain) -> tuple[int, int, Value]:
     start, end = (allowed or quoted or bare)[-1]
     if (start, end) in bare and not all(_BARE.fullmatch(option) for option in domain.options):
         raise _BadMark("one of the choices is not a single word, and the value is not quoted", "quote the value")
+    if not allowed:
+        problem = f"the value {region[start:end]!r} is not among the choices, {domain}"
+        raise _BadMark(problem, "change the value, or the mark so that it holds the value")
     return start, end, region[start:end]
 
 
