@@ -13,7 +13,7 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from goalseek._version import __version__
@@ -37,13 +37,9 @@ _NAME = re.compile(r"[0-9]{4,}", re.ASCII)
 
 def run_folders(runs: Path) -> list[Path]:
     """The artifact folders, oldest iteration first, without symbolic links and folders with other names."""
-    return [runs / name for name in _folder_names(runs)]
-
-
-def _folder_names(runs: Path) -> list[str]:
     with contextlib.suppress(FileNotFoundError), os.scandir(runs) as listing:
         names = [item.name for item in listing if _NAME.fullmatch(item.name) and item.is_dir(follow_symlinks=False)]
-        return sorted(names, key=int)
+        return [runs / name for name in sorted(names, key=int)]
     return []
 
 
@@ -61,20 +57,21 @@ def is_foreign(folder: Path) -> bool:
     return not {path.name for path in folder.iterdir()} <= _FILES_BEFORE_CHECKPOINTS and not is_run_folder(folder)
 
 
-def old_run_folders(runs: Path, newest: int, always: Collection[int]) -> list[Path]:
-    """Our folders beyond the ``newest`` so many, oldest first, without those of the iterations in ``always``."""
-    names = _folder_names(runs)
-    old = [runs / name for name in names[: max(len(names) - newest, 0)] if int(name) not in always]
+def old_run_folders(runs: Path, newest: int | None, standing: Standing) -> list[Path]:
+    """Our folders beyond the ``newest`` so many, oldest first; None keeps all.
+
+    Those of the baseline, of the best and of iterations under way stay however old they are.
+    """
+    if newest is None:
+        return []
+    marks = {mark.iteration for mark in (standing.baseline, standing.best) if mark}
+    always = marks | {standing.next_iteration, *Flight(runs, None, "").numbers()}
+    folders = run_folders(runs)
+    old = (folder for folder in folders[: max(len(folders) - newest, 0)] if int(folder.name) not in always)
     return [folder for folder in old if is_run_folder(folder)]
 
 
-def protected_iterations(runs: Path, standing: Standing) -> set[int]:
-    """The iterations whose folders stay however old they are: the baseline's, the best's, and those under way."""
-    marks = {mark.iteration for mark in (standing.baseline, standing.best) if mark}
-    return marks | {standing.next_iteration, *Flight(runs, None, "").numbers()}
-
-
-def prune_artifacts(runs: Path, log: LogTable, standing: Standing) -> None:
+def prune_artifacts(runs: Path, log: LogTable, standing: Standing, history: History) -> None:
     """After an iteration is recorded: removes the folders and outputs that the manifest does not keep.
 
     What cannot be removed stays, and is tried again after the next iteration.
@@ -82,36 +79,26 @@ def prune_artifacts(runs: Path, log: LogTable, standing: Standing) -> None:
     last = standing.last
     if last is None:
         return
-    if log.keep_runs is not None:
-        for folder in old_run_folders(runs, log.keep_runs, protected_iterations(runs, standing)):
-            _try_to_remove(folder)
-    is_kept = last.outcome in _KEPT
-    if is_kept and log.keep_outputs == "best":
-        _remove_outputs(runs, run_folders(runs), standing, _best_iteration(standing))
-    elif not is_kept or log.keep_outputs == "none":
-        _try_to_remove(runs / f"{last.iteration:04d}" / OUTPUTS)
+    for folder in old_run_folders(runs, log.keep_runs, standing):
+        _try_to_remove(folder)
+    is_new_best = log.keep_outputs == "best" and last.outcome in _KEPT
+    prune_outputs(run_folders(runs) if is_new_best else [runs / f"{last.iteration:04d}"], log, standing, history)
 
 
-def prune_outputs(runs: Path, log: LogTable, standing: Standing, history: History) -> None:
-    """Removes outputs that ``log.keep_outputs`` does not keep: a killed process or another value of it left them."""
-    folders = [path for path in run_folders(runs) if (path / OUTPUTS).is_dir()]
-    iterations = _best_iteration(standing) if log.keep_outputs == "best" else set()
-    if log.keep_outputs == "kept":
-        records = (history.iteration(int(path.name)) for path in folders)
-        iterations = {record.iteration for record in records if record and record.outcome in _KEPT}
-    _remove_outputs(runs, folders, standing, iterations)
-
-
-def _best_iteration(standing: Standing) -> set[int]:
-    return {standing.best.iteration} if standing.best else set()
-
-
-def _remove_outputs(runs: Path, folders: Iterable[Path], standing: Standing, iterations: Collection[int]) -> None:
-    """Removes the outputs of decided iterations other than ``iterations``."""
-    undecided = Flight(runs, None, "").numbers()
+def prune_outputs(folders: Sequence[Path], log: LogTable, standing: Standing, history: History) -> None:
+    """Removes from these folders the outputs of decided iterations that ``log.keep_outputs`` does not keep."""
+    folders = [folder for folder in folders if (folder / OUTPUTS).is_dir()]
+    staying: set[int] = set()
+    if log.keep_outputs == "best" and standing.best:
+        staying = {standing.best.iteration}
+    elif log.keep_outputs == "kept":
+        records = (history.iteration(int(folder.name)) for folder in folders)
+        staying = {record.iteration for record in records if record and record.outcome in _KEPT}
+    if folders:
+        staying |= Flight(folders[0].parent, None, "").numbers()
     for folder in folders:
         number = int(folder.name)
-        if number <= standing.last_iteration and number not in undecided.union(iterations) and is_run_folder(folder):
+        if number <= standing.last_iteration and number not in staying and is_run_folder(folder):
             _try_to_remove(folder / OUTPUTS)
 
 

@@ -10,11 +10,11 @@ import contextlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from goalseek.files import write_atomic
 from goalseek.ledger.seal import Seal
@@ -101,10 +101,16 @@ class Checkpoints:
         write_atomic(self.folder / f"{name}.json", content, durable=True)
         return Checkpoint(value, input_digest, seal, seconds)
 
-    def note(self, name: CheckpointName, value: Any, input_digest: str) -> None:
-        """Stores without fsync, and nothing where it cannot be written: a power cut may lose it, a kill does not."""
+    def note_seconds(self, phases: Mapping[str, float]) -> None:
+        """Stores active seconds without fsync, if it can: a power cut may lose them, a kill does not."""
         with contextlib.suppress(OSError):
-            write_atomic(self.folder / f"{name}.json", self._encode(name, value, input_digest, 0.0)[0])
+            content, _ = self._encode(_SECONDS, {"phases": phases}, str(_SECONDS), 0.0)
+            write_atomic(self.folder / f"{_SECONDS}.json", content)
+
+    def load_seconds(self) -> dict[str, float]:
+        """The active seconds by phase that are stored; none where no phase was begun."""
+        stored = self.load(_SECONDS, dict[str, dict[str, float]], str(_SECONDS))
+        return dict(stored.value.get("phases", {})) if stored else {}
 
     def _encode(self, name: CheckpointName, value: Any, input_digest: str, seconds: float) -> tuple[bytes, str]:
         """The content of a checkpoint's file, and its seal."""
@@ -178,22 +184,12 @@ def _read_sealed(path: Path, seal: Seal | None) -> dict[str, Any] | None:
         return None
 
 
-CALLS, FAILED = CheckpointName("calls"), CheckpointName("failed")
-
-
-def failure_checkpoints(folder: Path, seal: Seal | None, begun: Begun) -> Checkpoints:
-    """Those that hold for every run: the error, ``FAILED``, with which the last invocation ended in this iteration."""
-    return Checkpoints(folder, seal, "", begun.follows)
+CALLS = CheckpointName("calls")
+FAILED = CheckpointName("failed")  # the error with which the last invocation ended in an iteration; of no run
 
 
 BEAT_SECONDS = 0.5
-SECONDS = CheckpointName("seconds")
-
-
-class Seconds(Struct, frozen=True):
-    """Active seconds by phase."""
-
-    phases: dict[str, float] = field(default_factory=dict)
+_SECONDS = CheckpointName("seconds")
 
 
 class PhaseSeconds:
@@ -205,8 +201,7 @@ class PhaseSeconds:
     def __init__(self, checkpoints: Checkpoints, clock: Callable[[], float]) -> None:
         self.clock = clock
         self._checkpoints = checkpoints
-        stored = checkpoints.load(SECONDS, Seconds, str(SECONDS))
-        self.phases: dict[str, float] = dict(stored.value.phases) if stored else {}
+        self.phases = checkpoints.load_seconds()
         self.before = sum(self.phases.values())
         self._phase = ""
         self._counted_until = 0.0
@@ -237,13 +232,13 @@ class PhaseSeconds:
 
     def forget(self) -> None:
         """Removes the stored seconds, which are recorded now."""
-        self._checkpoints.forget(SECONDS)
+        self._checkpoints.forget(_SECONDS)
 
     def _count(self) -> None:
         now = self.clock()
         self.phases[self._phase] = self.phases.get(self._phase, 0.0) + now - self._counted_until
         self._counted_until = now
-        self._checkpoints.note(SECONDS, Seconds(self.phases), str(SECONDS))
+        self._checkpoints.note_seconds(self.phases)
 
 
 class Flight:
@@ -326,6 +321,5 @@ def unrecorded_seconds(folder: Path, run_id: str, follows: str) -> float:
 
     For read-only commands: the seal is not checked.
     """
-    stored = Checkpoints(folder, None, run_id, follows).load(SECONDS, Seconds, str(SECONDS))
-    total = math.fsum(stored.value.phases.values()) if stored else 0.0
+    total = math.fsum(Checkpoints(folder, None, run_id, follows).load_seconds().values())
     return total if math.isfinite(total) else 0.0

@@ -17,7 +17,7 @@ from goalseek.evaluation.holdout import due_looks, look_at_holdout
 from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
 from goalseek.files import read_object, write_atomic
 from goalseek.git.packing import pack_when_due
-from goalseek.ledger.checkpoints import FAILED, Checkpoints, failure_checkpoints, under_way, unrecorded_seconds
+from goalseek.ledger.checkpoints import FAILED, Checkpoints, under_way, unrecorded_seconds
 from goalseek.loop.ending import reporting_end
 from goalseek.loop.phases.read_context import count_proposals, played
 from goalseek.manifest.loading import with_manifest_option
@@ -242,7 +242,7 @@ def why_not_finish(project: Project, config: Config, author: str = "") -> str:
     """
     assert project.standing.incumbent
     for begun in under_way(project.loaded.runs, project.standing, project.run_id):
-        checkpoints = failure_checkpoints(project.run_folder(begun.iteration), project.ledger.seal, begun)
+        checkpoints = Checkpoints(project.run_folder(begun.iteration), project.ledger.seal, "", begun.follows)
         if failure := checkpoints.load(FAILED, str, ""):
             return str(failure.value)
     try:

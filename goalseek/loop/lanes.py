@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from goalseek.ledger.checkpoints import BEAT_SECONDS, SECONDS, Checkpoints, Flight, Seconds
+from goalseek.ledger.checkpoints import BEAT_SECONDS, Checkpoints, Flight
 from goalseek.locks import Baton
 from goalseek.project.landing import flight_of
 from goalseek.project.project import Project
@@ -63,8 +63,7 @@ class ActiveClock:
     def __init__(self, project: Project, flight: Flight) -> None:
         self._project = project
         self._folder = flight.folder
-        stored = self._checkpoints().load(SECONDS, Seconds, str(SECONDS))
-        self.seconds = sum(stored.value.phases.values()) if stored else 0.0
+        self.seconds = sum(self._checkpoints().load_seconds().values(), start=0.0)
         self._counted_until = self._stored_at = time.monotonic()
 
     def count(self, are_idle: Iterable[bool]) -> None:
@@ -75,7 +74,7 @@ class ActiveClock:
         self._counted_until = now
         if now - self._stored_at >= BEAT_SECONDS and self._folder.is_dir():
             self._stored_at = now
-            self._checkpoints().note(SECONDS, Seconds({"": self.seconds}), str(SECONDS))
+            self._checkpoints().note_seconds({"": self.seconds})
 
     def restart(self) -> None:
         """Begins again at zero: what was counted is recorded."""

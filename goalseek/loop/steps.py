@@ -14,7 +14,7 @@ from msgspec import structs
 
 from goalseek.disk import machine_error
 from goalseek.errors import GoalseekError, LimitReached, Paused, Rejected
-from goalseek.ledger.checkpoints import FAILED, Begun, CheckpointName, Checkpoints, PhaseSeconds, failure_checkpoints
+from goalseek.ledger.checkpoints import FAILED, Begun, CheckpointName, Checkpoints, PhaseSeconds
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Limits
@@ -161,7 +161,7 @@ class StepRunner:
         Not saved are the causes that pass by themselves: signals, an end of the invocation alone, a missing approval,
         faults of the machine.
         """
-        checkpoints = failure_checkpoints(self.folder, self._project.ledger.seal, self._begun)
+        checkpoints = self._checkpoints.of_run("")
         checkpoints.forget(FAILED)
         try:
             yield

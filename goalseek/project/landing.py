@@ -13,7 +13,14 @@ from pathlib import Path
 from goalseek.errors import GoalseekError
 from goalseek.git.commits import candidate_commits, commit_lines, roll_back
 from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, ref_moved_error
-from goalseek.ledger.artifacts import is_run_folder, prune_artifacts, prune_outputs, write_git_state, write_summary
+from goalseek.ledger.artifacts import (
+    is_run_folder,
+    prune_artifacts,
+    prune_outputs,
+    run_folders,
+    write_git_state,
+    write_summary,
+)
 from goalseek.ledger.checkpoints import Begun, Flight
 from goalseek.ledger.ledger import AnyRecord
 from goalseek.ledger.seal import key_of
@@ -115,7 +122,8 @@ class Landing:
         self._refuse_moved_tip(refs)
         self._move_refs(refs)
         self._write_git_after(refs)
-        prune_artifacts(self._loaded.runs, self._loaded.manifest.log, self.standing)
+        history = self._project.ledger.history
+        prune_artifacts(self._loaded.runs, self._loaded.manifest.log, self.standing, history)
 
     def catch_up(self) -> None:
         """What ``check_refs`` does."""
@@ -133,7 +141,8 @@ class Landing:
         if folder.is_dir() and not is_finished and is_run_folder(folder):
             write_summary(folder, self._last)
             self._write_git_after(refs)
-        prune_outputs(self._loaded.runs, self._loaded.manifest.log, self.standing, self._project.ledger.history)
+        history = self._project.ledger.history
+        prune_outputs(run_folders(self._loaded.runs), self._loaded.manifest.log, self.standing, history)
 
     def _forget_flights(self) -> None:
         """Forgets of the iterations beside each other those that are recorded, and proposals to a run given up."""

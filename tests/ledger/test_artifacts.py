@@ -73,8 +73,8 @@ def test_only_numbered_folders_go_and_no_link_is_followed(own: Path) -> None:
     for name in ("0002", "0010"):
         (runs / name / "result.json").write_text(MARK)
     assert [path.name for path in run_folders(runs)] == ["0002", "0010", "10000"]
-    assert [path.name for path in old_run_folders(runs, 1, {10})] == ["0002"]
-    prune_artifacts(runs, LogTable(keep_runs=1), _standing(10000))
+    assert [path.name for path in old_run_folders(runs, 1, Standing(last_iteration=9))] == ["0002"]
+    prune_artifacts(runs, LogTable(keep_runs=1), _standing(10000), History(runs / "none"))
     assert sorted(path.name for path in runs.iterdir()) == sorted(
         ["0001", "0003", "0004.bak", "10000", "3", "notes", "١٢٣٤"]
     )
@@ -156,7 +156,7 @@ def test_outputs_of_an_undecided_iteration_and_of_somebody_elses_are_left_alone(
     for number in range(4):
         (own / f"{number:04d}" / "outputs").mkdir(parents=True)
         (own / f"{number:04d}" / "result.json").write_text(MARK if number != 1 else "{}")
-    prune_outputs(own, LogTable(), _standing(2), History(own / "none"))
+    prune_outputs(run_folders(own), LogTable(), _standing(2), History(own / "none"))
     assert [path.parent.name for path in sorted(own.glob("*/outputs"))] == ["0001", "0003"]
 
 
@@ -167,7 +167,7 @@ def test_what_is_under_way_beside_what_landed_before_it_is_left_alone(own: Path,
         (own / f"{number:04d}" / "result.json").write_text(MARK)
     standing = structs.replace(_standing(3), last=iteration(3, 3, "kept", "better"))
     Flight(own, Seal(b"a secret"), run_id or standing.run_id).add(Begun(1, 0, ""))
-    prune_artifacts(own, LogTable(keep_runs=1), standing)
+    prune_artifacts(own, LogTable(keep_runs=1), standing, History(own / "none"))
     assert sorted(path.name for path in own.glob("0*")) == ["0001", "0003"] and (own / "0001" / "outputs").is_dir()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_answer
 from goalseek.errors import GoalseekError
-from goalseek.ledger.artifacts import old_run_folders, protected_iterations
+from goalseek.ledger.artifacts import old_run_folders
 from goalseek.own_folders import remove, remove_own
 from goalseek.project.opening import open_project, open_repository
 
@@ -33,10 +33,9 @@ def run(options: argparse.Namespace) -> int:
     removals: list[Path] = []
     if has_run:
         with open_project(manifest, doing="prune") as project:
-            home, standing = project.places.home, project.standing
+            home = project.places.home
             newest = manifest.manifest.log.keep_runs if options.keep is None else options.keep
-            always = protected_iterations(manifest.runs, standing)
-            old = old_run_folders(manifest.runs, newest, always) if newest is not None else []
+            old = old_run_folders(manifest.runs, newest, project.standing)
             removals = [*([home] if home.exists() else []), *old]
             if not options.dry_run:
                 remove_own(home)
