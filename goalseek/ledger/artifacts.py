@@ -120,11 +120,6 @@ def clear_attempts(folder: Path) -> None:
         remove_if_exists(folder / name)
 
 
-def folder_of_attempt(folder: Path, number: int, top_attempt: int) -> Path:
-    """Where attempt ``number`` writes: in ``folder``, or in its own where that has ``top_attempt``, a candidate."""
-    return folder / ATTEMPTS / str(number) if top_attempt else folder
-
-
 def archive_attempt(folder: Path, number: int) -> None:
     """Moves the files of attempt ``number``, which was no candidate, into its own folder: the next one writes here."""
     target = folder / ATTEMPTS / str(number)
@@ -171,11 +166,6 @@ def write_prompt(run_folder: Path, name: str, text: str) -> None:
     (run_folder / PROMPTS).mkdir(exist_ok=True)
     for path in (run_folder / PROMPTS / f"{name}.md", run_folder / "prompt.md"):
         path.write_text(text, encoding="utf-8", errors="replace")
-
-
-def remove_prompt(run_folder: Path, name: str) -> None:
-    """Removes the prompt of a call that was not made."""
-    (run_folder / PROMPTS / f"{name}.md").unlink(missing_ok=True)
 
 
 def read_prompts(run_folder: Path) -> list[tuple[str, bytes]]:

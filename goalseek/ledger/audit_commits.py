@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from goalseek.git.command import MissingObject, ObjectsFailed
@@ -65,10 +65,7 @@ class NamedCommits:
         expected = (str(record.parent_commit_hash), *record.earlier_commits)
         yield from value_deviations("another parent than recorded", where, expected[-1], " ".join(parents))
         for before, name in pairwise(expected):
-            earlier = yield from self._load_commit(name, f"record {record.seq}, attempts")
-            if earlier:
-                parent_names = " ".join(earlier.parents)
-                yield from value_deviations("another parent than recorded", f"earlier try {name}", before, parent_names)
+            yield from self._check_try(record, name, [before])
         yield from self._check_trailers(record, candidate, where)
         if parent and not is_baseline:
             where_changed = f"record {record.seq}, changed_files"
@@ -103,13 +100,19 @@ class NamedCommits:
         for base, names in record.moved_versions:
             parents = [tip for tip, incumbent in tips.items() if incumbent == base]
             for name in names:
-                commit = yield from self._load_commit(name, f"record {record.seq}, attempts")
+                commit = yield from self._check_try(record, name, parents or [f"a tip of {base}"])
                 if commit:
-                    where, found = f"earlier try {name}", " ".join(commit.parents)
-                    expected = found if found in parents else " ".join(parents[-1:]) or f"a tip of {base}"
-                    yield from value_deviations("another parent than recorded", where, expected, found)
-                    yield from self._check_trailers(record, commit, where)
+                    yield from self._check_trailers(record, commit, f"earlier try {name}")
                 parents = [name]
+
+    def _check_try(
+        self, record: IterationRecord, name: str, parents: Sequence[str]
+    ) -> Generator[Deviation, None, Commit | None]:
+        """Checks the parent of an earlier try, which must be one of these; returns its commit."""
+        commit = yield from self._load_commit(name, f"record {record.seq}, attempts")
+        if commit and (found := " ".join(commit.parents)) not in parents:
+            yield from value_deviations("another parent than recorded", f"earlier try {name}", parents[-1], found)
+        return commit
 
     def _check_rollbacks(
         self, record: IterationRecord, candidate: Commit, parent: Commit | None, last: Commit

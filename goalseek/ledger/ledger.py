@@ -26,6 +26,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.records import NEWER_SCHEMA_HINT, IterationRecord, NewerSchema, Record, parse_record
 from goalseek.values import StopReason, to_line, to_plain
 
+RULER_FILE = "ruler.json"
 _HEAD_FILE = "ledger"
 # An older version takes all of the note for the commit, shows its first 12 characters, and goes no further.
 _NOTE_FOR_OLDER_VERSIONS = "newer schema: update goalseek, which left it at"
@@ -47,7 +48,13 @@ class Ledger:
         self.seal = Seal.open(repository.own)
         self.mended = ""
         self.head = repository.refs().ledger
-        self._refuse_newer()
+        try:
+            parse_record(repository.load_commit(self.head).last_line if self.head else "")
+        except NewerSchema as error:
+            problem = f"{repository.ledger_ref}: {error}"
+            raise GoalseekError(problem, NEWER_SCHEMA_HINT, StopReason.REPOSITORY) from None
+        except ValueError:
+            pass  # what is no record is compared with its seal and with results.jsonl
         self._refuse_moved()
         foreign_note = self._refuse_forged()
         snapshot = self.history.load_snapshot(self.seal)
@@ -68,13 +75,22 @@ class Ledger:
         """
         record = structs.replace(record, seq=self.standing.seq + 1, seal="")
         sealed = structs.replace(record, seal=self.seal.of_record(to_plain(record), self.head or ""))
-        line, before = to_line(sealed), self.head
-        after = _write_entry(self.repository, before or _write_root(self.repository), line, sealed, ruler)
+        line, before, repository = to_line(sealed), self.head, self.repository
+        objects = repository.objects
+        root_message = f"goalseek ledger {repository.name}\n"
+        parent = before or repository.commit(objects.write_tree({}), (), root_message, 0)
+        tree = repository.tree_of(parent)
+        if ruler is not None:  # the tree of this and every later commit, so that the head has the pinned one
+            tree = objects.write_tree({RULER_FILE: Entry("100644", objects.write_bytes(ruler.encode()))})
+        # By these its candidate and earlier versions of that stay reachable.
+        further = sealed.further_parents if isinstance(sealed, IterationRecord) else ()
+        timestamp = int(datetime.fromisoformat(sealed.timestamp).timestamp())
+        after = repository.commit(tree, (parent, *further), entry_message(sealed, line), timestamp)
         try:
-            self.repository.move([RefMove(self.repository.ledger_ref, before, after)])
+            repository.move([RefMove(repository.ledger_ref, before, after)])
         except RefMoved:
-            actual = self.repository.refs().ledger
-            raise ref_moved_error(self.repository.ledger_ref, before or "nothing", actual) from None
+            actual = repository.refs().ledger
+            raise ref_moved_error(repository.ledger_ref, before or "nothing", actual) from None
         self.head = after
         self._note_head()
         self._write(line)
@@ -151,16 +167,6 @@ class Ledger:
             return ""
         return f"records {foreign[-1][1]}-{foreign[0][1]} were sealed elsewhere, and cannot be checked here"
 
-    def _refuse_newer(self) -> None:
-        """Raises GoalseekError where a later version wrote the last record."""
-        try:
-            parse_record(self.repository.load_commit(self.head).last_line if self.head else "")
-        except NewerSchema as error:
-            problem = f"{self.repository.ledger_ref}: {error}"
-            raise GoalseekError(problem, NEWER_SCHEMA_HINT, StopReason.REPOSITORY) from None
-        except ValueError:
-            pass  # what is no record is compared with its seal and with results.jsonl
-
     def _refuse_moved(self) -> None:
         """Raises GoalseekError where the ledger is not at, or ahead of, the commit where goalseek last left it."""
         last_head = self._last_head()
@@ -192,23 +198,3 @@ class Ledger:
             is_of_schema_1 = self.repository.load_commit(self.head).message.startswith("{")
             note = self.head if is_of_schema_1 else f"{_NOTE_FOR_OLDER_VERSIONS} {self.head}"
             write_atomic(self.repository.own / _HEAD_FILE, note + "\n")
-
-
-RULER_FILE = "ruler.json"
-
-
-def _write_root(repository: Repository) -> str:
-    return repository.commit(repository.objects.write_tree({}), (), f"goalseek ledger {repository.name}\n", 0)
-
-
-def _write_entry(repository: Repository, before: str, line: str, record: Record, ruler: str | None) -> str:
-    """Stores the commit of a record, with what keeps its candidate and earlier versions of it reachable.
-
-    The ruler that begins an epoch is the tree of this and every later commit, so that the head has the pinned one.
-    """
-    objects, tree = repository.objects, repository.tree_of(before)
-    if ruler is not None:
-        tree = objects.write_tree({RULER_FILE: Entry("100644", objects.write_bytes(ruler.encode()))})
-    further = record.further_parents if isinstance(record, IterationRecord) else ()
-    timestamp = int(datetime.fromisoformat(record.timestamp).timestamp())
-    return repository.commit(tree, (before, *further), entry_message(record, line), timestamp)

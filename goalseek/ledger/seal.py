@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from goalseek.own_folders import remove
+from goalseek.files import open_atomic
 from goalseek.values import to_line
 
 _KEY_LENGTH = 8
@@ -36,27 +35,14 @@ class Seal:
 
     @classmethod
     def open(cls, folder: Path) -> Seal:
-        """Reads the secret of this folder, or makes it (readable by its owner alone)."""
+        """Reads the secret of this folder, or makes it, readable by its owner alone; under the project's lock only."""
         path = folder / "secret"
-        try:
-            return cls(path.read_bytes())
-        except FileNotFoundError:
-            pass
-        import secrets
+        if not path.exists():
+            import secrets
 
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / f"secret.{os.getpid()}"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
-            file.write(secrets.token_bytes(32))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            pass
-        finally:
-            remove(temporary)
+            folder.mkdir(parents=True, exist_ok=True)
+            with open_atomic(path, durable=True, mode=0o600) as file:
+                file.write(secrets.token_bytes(32))
         return cls(path.read_bytes())
 
     def of(self, *parts: str) -> str:

@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 
 from goalseek.errors import LimitReached, Rejected
 from goalseek.humanize import pluralize
-from goalseek.ledger import artifacts
+from goalseek.ledger.artifacts import ATTEMPTS
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.ledger.standing import MeasuredCommit
 from goalseek.loop.steps import StepRunner
@@ -96,8 +96,8 @@ class OpenAttempt(Struct):
     review: Review | None = None
 
     def folder_in(self, run_folder: Path) -> Path:
-        """Where it writes."""
-        return artifacts.folder_of_attempt(run_folder, self.number, self.last_committed)
+        """Where it writes: in the run folder, or in its own where that has a candidate already."""
+        return run_folder / ATTEMPTS / str(self.number) if self.last_committed else run_folder
 
     @property
     def ended(self) -> tuple[Attempt, ...]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from goalseek.errors import Rejected
 from goalseek.git.paths import quote_path
-from goalseek.ledger.artifacts import clear_attempts, remove_prompt
+from goalseek.ledger.artifacts import PROMPTS, clear_attempts
 from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.merge import plan_stack
 from goalseek.phase_values import Plan
@@ -62,7 +62,7 @@ def _ask_for_plan(iteration: Iteration, asking: _Asking) -> Plan:
     plan = Plan(*answer)
     write_plan(iteration.folder / "plan.md", plan)
     if not (plan.title or reply.output):  # the provider plans while it edits, and was not asked
-        remove_prompt(iteration.folder, call.name)
+        (iteration.folder / PROMPTS / f"{call.name}.md").unlink(missing_ok=True)
     return plan
 
 
