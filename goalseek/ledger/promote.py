@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.as_user import PlannedCommit
 from goalseek.git.command import MissingObject
-from goalseek.git.commits import Commit, UnreadableCommit, read_commit, walk_first_parents
+from goalseek.git.commits import UnreadableCommit, read_commit, walk_first_parents
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Difference, Objects
 from goalseek.git.paths import quote_path
@@ -240,6 +240,13 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
     of ``results.jsonl`` have no effect. Raises GoalseekError where one does not hold, where there
     is no ledger and where nothing was measured yet, and Missing where git does not have what a record names.
     """
+
+    def has_same_files(tree: str, other: str) -> bool:
+        return not any(is_writable(difference.path) for difference in repository.objects.differences(tree, other))
+
+    def find_matching(commits: list[str], tree: str) -> str | None:
+        return next((name for name in commits if has_same_files(repository.tree_of(name), tree)), None)
+
     records: list[IterationRecord] = []
     users: list[str] = []
     results = _results(repository)
@@ -255,9 +262,9 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
         own_commits, tree = _users_commits(repository, record), str(record.tree_hash)
         users += own_commits
         before = str(following.tree_hash) if following else None
-        is_other_code = before is None or not _has_same_files(repository, before, tree, is_writable)
-        if is_other_code or _find_matching(repository, own_commits, tree, is_writable):
-            base = _find_matching(repository, users, tree, is_writable)
+        is_other_code = before is None or not has_same_files(before, tree)
+        if is_other_code or find_matching(own_commits, tree):
+            base = find_matching(users, tree)
             records.reverse()
             changes = tuple(
                 KeptStep(after, str(before.tree_hash), str(after.tree_hash), before.metric.value)
@@ -284,7 +291,10 @@ def _results(repository: Repository) -> Iterator[IterationRecord | SettleRecord]
             if isinstance(record, SettleRecord):
                 yield record
             elif isinstance(record, IterationRecord) and record.outcome in _KEPT:
-                commit = _commit(repository, str(record.commit_hash))
+                try:
+                    commit = read_commit(repository.objects, str(record.commit_hash))
+                except UnreadableCommit as error:
+                    raise MissingObject(error.name) from None
                 if commit.tree != record.tree_hash:
                     said = f"record {record.seq} says {record.tree_hash}"
                     message = f"the tree of {commit.name} is {commit.tree}, and {said}"
@@ -300,7 +310,7 @@ def _users_commits(repository: Repository, record: IterationRecord) -> list[str]
     assert record.commit_hash
     if record.parent_commit_hash is None:
         return [record.commit_hash]
-    measured = _commit(repository, record.commit_hash)
+    measured = repository.load_commit(record.commit_hash)
     if record.commit_hash != record.parent_commit_hash:
         return list(measured.parents[0 if record.iteration == 0 else 1 :])
     if repository.resolve("HEAD") is None:
@@ -308,23 +318,3 @@ def _users_commits(repository: Repository, record: IterationRecord) -> list[str]
     listing = repository.git("log", "--first-parent", f"--max-count={MAX_HEADS}", "--format=%T %H", "HEAD")
     lines = (line.split(" ") for line in listing.decode().splitlines())
     return [commit for tree, commit in lines if tree == measured.tree][:1]
-
-
-def _commit(repository: Repository, name: str) -> Commit:
-    try:
-        return read_commit(repository.objects, name)
-    except UnreadableCommit:
-        raise MissingObject(name) from None
-
-
-def _find_matching(
-    repository: Repository, commits: list[str], tree: str, is_writable: Callable[[str], bool]
-) -> str | None:
-    """The first commit with the same writable files as a tree."""
-    return next(
-        (name for name in commits if _has_same_files(repository, repository.tree_of(name), tree, is_writable)), None
-    )
-
-
-def _has_same_files(repository: Repository, tree: str, other: str, is_writable: Callable[[str], bool]) -> bool:
-    return not any(is_writable(difference.path) for difference in repository.objects.differences(tree, other))
