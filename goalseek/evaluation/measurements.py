@@ -21,7 +21,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
 from goalseek.measurement.measure import MeasurementSpec, add_measurement
 from goalseek.measurement.ruler import Ruler, proposer_files, ruler_keys
-from goalseek.phase_values import Evidence, Failure, Side, Verdict
+from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.process import deferring_signals
 from goalseek.project.config import Config
 from goalseek.project.landing import landing
@@ -179,11 +179,10 @@ def measure_target(project: Project, target: Target) -> Evidence:
     folder = trial_folder(project)
     folder.mkdir(parents=True, exist_ok=True)
     iteration = project.standing.next_iteration if target.iteration is None else target.iteration
-    spec = MeasurementSpec(target.tree, target.seed, iteration)
-    side: Side = "candidate" if target.bench == "a" else "incumbent"
+    role = "candidate" if target.bench == "a" else "incumbent"
+    spec = MeasurementSpec(target.tree, target.seed, iteration, role=role, own_folder=target.own_folder)
     ruler = (target.ruler, target.baseline_tree, target.baseline_seconds)
-    usual = project.verifier(target.config, *ruler, target.bench)
-    verifier = structs.replace(usual, own_folder=target.own_folder, turn=lambda _, number: usual.turn(side, number))
+    verifier = project.verifier(target.config, *ruler, target.bench)
     return add_measurement(verifier, spec, Evidence(), folder)
 
 

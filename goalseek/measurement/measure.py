@@ -42,12 +42,18 @@ _ARTIFACTS_LIMIT = 256 * 2**20
 
 
 class MeasurementSpec(Struct, frozen=True):
-    """One measurement to be made: of which tree, with which seed, in which iteration; of candidate or incumbent."""
+    """One measurement to be made: of which tree, with which seed, in which iteration; of candidate or incumbent.
+
+    ``role`` is the name under which it is shown, where that is not its side. The command named ``own_folder`` finds no
+    file of an earlier command where its number is read from.
+    """
 
     tree: str
     seed: int
     iteration: int
     side: Side = "candidate"
+    role: str = ""
+    own_folder: str = ""
 
 
 def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidence, run_folder: Path) -> Evidence:
@@ -66,7 +72,7 @@ def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidenc
         for name in ("verifier.log", "measurements", OUTPUTS):
             remove_if_exists(run_folder / name)
     artifacts = run_folder / "measurements" / str(number)
-    verifier.turn(spec.side, number)
+    verifier.turn(spec.role or spec.side, number)
     exclusive = exclusive_lock(metric.exclusive, verifier.waiting, verifier.pause)
     with exclusive, LogFile(run_folder / "verifier.log") as log:
         log.write(f"[run {number}: {spec.side}, seed {spec.seed}]\n".encode())
@@ -177,7 +183,7 @@ class _Trial:
         if once and once.is_done:
             self._log.write(f"[{command.name} runs once, and did]\n".encode())
             return
-        if command.name == verifier.own_folder:
+        if command.name == self._spec.own_folder:
             for folder in self.fresh.values():
                 folder.empty()
             if (metric := verifier.manifest.metric).source == "json":

@@ -22,9 +22,8 @@ def run_setup(verifier: Verifier, log: Sink) -> None:
 
     Raises NoNumber if it fails: nothing can be measured then.
     """
-    setup = verifier.manifest.setup
-    stored = _storage(verifier)
-    if setup is None or stored is None:
+    setup, stored = verifier.manifest.setup, _storage(verifier)
+    if setup is None:
         return
     if (stored / "done").exists():
         (stored / "done").touch()
@@ -50,11 +49,9 @@ def run_setup(verifier: Verifier, log: Sink) -> None:
 
 def copy_given_folders(verifier: Verifier, below: Path) -> None:
     """Copies the folders that setup gave into a tree, in place of what an earlier measurement left there."""
-    stored = _storage(verifier)
-    if stored is None or verifier.manifest.setup is None:
-        return
-    for name in _given_paths(verifier.manifest.setup):
-        files.copy_tree(stored / "gives" / name, below / name)
+    if setup := verifier.manifest.setup:
+        for name in _given_paths(setup):
+            files.copy_tree(_storage(verifier) / "gives" / name, below / name)
 
 
 def _given_paths(setup: Setup) -> tuple[str, ...]:
@@ -71,12 +68,7 @@ def _given_paths(setup: Setup) -> tuple[str, ...]:
     return setup.gives
 
 
-def _storage(verifier: Verifier) -> Path | None:
-    """Where the folders are stored; None without setup.
-
-    A build folder is bound to its path, so each bench has its own where trees are not mounted.
-    """
-    if verifier.manifest.setup is None:
-        return None
+def _storage(verifier: Verifier) -> Path:
+    # A build folder is bound to its path, so each bench has its own where trees are not mounted.
     bench = "" if verifier.confines.mounts else f"-{verifier.bench.folder.name}"
     return verifier.places.setup / f"{verifier.ruler[:16]}{bench}"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from goalseek.humanize import abbreviate, format_duration
 from goalseek.manifest.command_words import parse_command
@@ -39,9 +37,8 @@ class Verifier(Struct, frozen=True):
     """How to measure: the pinned commands and readings of ``manifest``, run on ``bench``.
 
     ``baseline_seconds`` are the wall times of the baseline's commands, for ``timeout = "auto"``; empty for the baseline
-    itself. The command named ``own_folder`` finds no file of an earlier command where its number is read from.
-    ``refuse_changed`` raises GoalseekError if a source of the ruler is not as it was pinned. ``turn`` is called with
-    side and number of each run of VERIFY that begins. ``slot`` is the number of the bench, counted from 0.
+    itself. ``refuse_changed`` raises GoalseekError if a source of the ruler is not as it was pinned. ``turn`` is called
+    with role and number of each run that begins. ``slot`` is the number of the bench, counted from 0.
     """
 
     manifest: Manifest
@@ -51,14 +48,13 @@ class Verifier(Struct, frozen=True):
     confines: SandboxPolicy
     ruler: str
     baseline_tree: str
-    baseline_seconds: Mapping[str, float] = field(default_factory=dict)
-    own_folder: str = ""
-    on_output: Callable[[bytes], None] = lambda chunk: None
-    waiting: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
-    pause: Callable[[], None] = lambda: time.sleep(0.1)
-    refuse_changed: Callable[[], None] = lambda: None
-    turn: Callable[[str, int], None] = lambda side, number: None
-    slot: int = 0
+    baseline_seconds: Mapping[str, float]
+    on_output: Callable[[bytes], None]
+    waiting: Callable[[str], AbstractContextManager[object]]
+    pause: Callable[[], None]
+    refuse_changed: Callable[[], None]
+    turn: Callable[[str, int], None]
+    slot: int
 
 
 def run_command(

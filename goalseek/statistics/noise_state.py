@@ -94,8 +94,14 @@ class NoiseState(Struct, frozen=True):
             state = NoiseState().with_runs([VerifierRun("incumbent", run.value, 0, 0.0) for run in runs])
             state = structs.replace(state, benches=setting[0], host=setting[1])
         else:
-            state = self.under(setting) if runs else self
-            state = state.after_candidate(runs, outcome == Outcome.KEPT, record.metric.odds)
+            before = self.under(setting) if runs else self
+            state, is_kept = before.with_runs(runs), outcome == Outcome.KEPT
+            if record.metric.odds is not None:
+                state = structs.replace(state, tested=before.tested + 1, kept=before.kept + is_kept)
+            if is_kept and (own := timed_runs(before.clock, runs, "candidate")):
+                confirmed = before.confirmed + (len(own) > 1 and not state.differed)
+                state = structs.replace(state, opening=(), incumbent_runs=0, confirmed=confirmed)
+                state = structs.replace(state, incumbent=own[1:][-MAX_INCUMBENT_RUNS:])
         if outcome not in (Outcome.BASELINE, Outcome.KEPT):
             return state
         ruler = record.digests.get("ruler", self.ruler)
@@ -106,22 +112,6 @@ class NoiseState(Struct, frozen=True):
         is_repeat = code == (self.tree, self.ruler) and self.setting == (None, None)
         side = "incumbent" if is_repeat else "other"
         return self.with_runs((VerifierRun(side, value, 0, 0.0),))
-
-    def after_candidate(self, runs: Sequence[VerifierRun], kept: bool, odds: float | None) -> NoiseState:
-        """With a candidate that was decided: its runs in the order in which they were made, and the rule's odds."""
-        state = self.with_runs(runs)
-        if odds is not None:
-            state = structs.replace(state, tested=self.tested + 1, kept=self.kept + kept)
-        candidate_runs = timed_runs(self.clock, runs, "candidate") if kept else ()
-        if not candidate_runs:
-            return state
-        return structs.replace(
-            state,
-            incumbent=candidate_runs[1:][-MAX_INCUMBENT_RUNS:],
-            opening=(),
-            incumbent_runs=0,
-            confirmed=self.confirmed + (len(candidate_runs) > 1 and not state.differed),
-        )
 
     def with_runs(self, runs: Sequence[VerifierRun]) -> NoiseState:
         """With more runs of the incumbent, of a candidate or of another tree, whatever their verdict.

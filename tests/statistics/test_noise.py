@@ -117,7 +117,7 @@ def test_a_second_value_of_the_same_code_switches_to_the_noisy_rule_with_five_fr
     runs += runs_of("candidate", 9.04)
     ruling = next_step(DOWN, state, runs)
     assert isinstance(ruling, Verdict) and ruling and ruling.odds is not None
-    after = state.after_candidate(runs, True, ruling.odds)
+    after = update_noise(state, record_of(1, "kept", runs, ruling.odds))
     assert after.differed
     assert after.pairs[:4] == ((10.0, 10.1), (10.1, 9.9), (9.9, 10.05), (10.05, 10.0))
     assert next_step(DOWN, after, ()) == "candidate"

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from msgspec import structs
-
 from goalseek.evaluation.measurements import evidence_from_pool
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
@@ -86,11 +84,11 @@ def _next_baseline_measurement(
     step = BaselineRule(config.manifest.metric, config.manifest.guard, candidate.commit).next_step(evidence)
     if isinstance(step, Verdict):
         return step
-    spec = MeasurementSpec(candidate.tree, iteration.seed(len(evidence.runs) + 1), iteration.number)
+    seed = iteration.seed(len(evidence.runs) + 1)
+    spec = MeasurementSpec(candidate.tree, seed, iteration.number, role=Outcome.BASELINE)
 
     def measure() -> Evidence:
-        usual = iteration.project.verifier(config, ruler, candidate.tree, {})
-        verifier = structs.replace(usual, turn=lambda _, number: usual.turn(Outcome.BASELINE, number))
+        verifier = iteration.project.verifier(config, ruler, candidate.tree, {})
         return add_measurement(verifier, spec, evidence, iteration.folder)
 
     return measure
