@@ -90,7 +90,7 @@ class Interview:
             if is_open and not is_given:
                 answers = self.ask(question, answers)
             if question == "score" and "hidden" not in given:
-                script, glob = scorer_to_hide(answers, self.paths)
+                script, glob = _scorer_to_hide(answers, self.paths)
                 if script:
                     print(f"    {script} scores, and is not hidden: hide {glob}?", file=sys.stderr)
                     answers = self.ask("hidden", replace(answers, hidden=(*answers.hidden, glob)))
@@ -197,7 +197,7 @@ def fitting_hidden(answers: Answers, paths: Collection[str]) -> tuple[str, ...]:
     return tuple(glob for glob in answers.hidden if glob not in unfit)
 
 
-def scorer_to_hide(answers: Answers, paths: Collection[str]) -> tuple[str, str]:
+def _scorer_to_hide(answers: Answers, paths: Collection[str]) -> tuple[str, str]:
     """Which of the committed ``paths`` scores, and the glob that hides it; "" twice for none.
 
     None is asked for that is hidden already, or that ``writable`` names itself. The glob is that of its folder, unless

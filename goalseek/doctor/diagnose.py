@@ -70,9 +70,8 @@ def diagnose_sandbox(
         if not is_known:
             guess = f"; in what it printed: {', '.join(map(str, paths))}" if paths else ""
             text = f"the verifier failed in the sandbox; it was not tried outside{guess}"
-            yield Finding(
-                "note", text, "goalseek doctor --outside runs it once outside, and names the cause", "outside"
-            )
+            hint = "goalseek doctor --outside runs it once outside, and names the cause"
+            yield Finding("note", text, hint, "outside")
         return
 
     def works(manifest: Manifest) -> bool:

@@ -38,18 +38,8 @@ _JUDGES = "validate verify score judge evaluate evaluation eval grade check veri
 _JUDGE_FOLDERS = "hidden holdout private verifier".split()
 _HIDDEN_FOLDERS = [*_JUDGE_FOLDERS, "tests", "test"]
 _SOURCE_FOLDERS = ("src", "lib")
-_METRICS = {
-    "accuracy": "maximize",
-    "score": "maximize",
-    "f1": "maximize",
-    "auc": "maximize",
-    "throughput": "maximize",
-    "loss": "minimize",
-    "error": "minimize",
-    "rmse": "minimize",
-    "seconds": "minimize",
-    "bytes": "minimize",
-}
+_MAXIMIZED = "accuracy score f1 auc throughput".split()
+_MINIMIZED = "loss error rmse seconds bytes".split()
 _RUNNERS = {".py": "python", ".sh": "sh", ".js": "node", ".rb": "ruby", ".jl": "julia", ".r": "Rscript"}
 _NUMBER = r"([-+.\deE]+)"
 _WORD_BEFORE_GROUP = re.compile(r"(?<![\\\w])([A-Za-z_]\w+)(?:\\s|[\s:=*+])+\((?!\?)")  # accuracy of accuracy ([0-9.]+)
@@ -119,9 +109,10 @@ def guess_answers(folder: Path, paths: Sequence[str]) -> Answers:
     text = texts.get(judges[0], "")
     guess = structs.replace(guess, score=command_for(judges[0]))
     writes_json = "--output" in text or "GOALSEEK_RUN_DIR" in text
-    for metric, direction in _METRICS.items():
+    for metric in (*_MAXIMIZED, *_MINIMIZED):
         if re.search(rf"""["']{metric}["']""" if writes_json else rf"\b{metric}: \{{", text):
             query, regex = (metric, "") if writes_json else ("", f"{metric}: {_NUMBER}")
+            direction = "maximize" if metric in _MAXIMIZED else "minimize"
             guess = structs.replace(guess, direction=direction, query=query, regex=regex)
             break
     if not program:

@@ -16,18 +16,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from goalseek.cli import interview
 from goalseek.cli.commands.demo import begin_with_template, commit_command, data_folder, templates
-from goalseek.cli.interview import (
-    MAY_BE_EMPTY,
-    Interview,
-    committed_files,
-    fitting_hidden,
-    free_branch_prefix,
-    guess_outputs,
-    parse_globs,
-    parse_reading,
-    timed_command,
-)
 from goalseek.cli.options import refuse, start_folder
 from goalseek.cli.output import YES, ask_person, print_message
 from goalseek.cli.watch import line_view
@@ -54,16 +44,16 @@ command = ["python3", "propose.py"]"""
 def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The fields of the answers that flags give; query and regex together."""
     given: dict[str, Any] = {"provider": options.provider} if options.provider else {}
-    timed = timed_command(options.score or "")
+    timed = interview.timed_command(options.score or "")
     for key, text in (("run", options.command), ("timing", timed), ("score", not timed and options.score)):
         if text:
             given[key] = "" if text == "none" else first_manifest.with_own_python(text, folder)
     for key in ("writable", "hidden"):
         if (globs := getattr(options, key)) is not None:
-            given[key] = () if key in MAY_BE_EMPTY and globs == ["none"] else tuple(globs)
+            given[key] = () if key in interview.MAY_BE_EMPTY and globs == ["none"] else tuple(globs)
     query, metric = options.query or "", options.metric or ""
     if re.match(r"(maximi|minimi)[sz]e[\s:]", metric):
-        direction, its_query, regex, name = parse_reading(metric)
+        direction, its_query, regex, name = interview.parse_reading(metric)
         given["direction"] = direction
         name = name or its_query
         query, regex = (query, "") if query else (its_query, regex)
@@ -75,7 +65,7 @@ def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any
 
 
 def first_answers(
-    options: argparse.Namespace, path: Path, is_left: bool, given: dict[str, Any], interview: Interview
+    options: argparse.Namespace, path: Path, is_left: bool, given: dict[str, Any], questions: interview.Interview
 ) -> Answers:
     """The answers to measure by first: those of a manifest that was left, or of flags, guesses and a person.
 
@@ -83,7 +73,7 @@ def first_answers(
     """
     if is_left:
         return replace(first_manifest.answers_in(path), **given)
-    guess, asks = guess_answers(path.parent, interview.paths), _asks(options)
+    guess, asks = guess_answers(path.parent, questions.paths), _asks(options)
     if not (options.yes or asks):
         return replace(Answers(guess.name), **given)
     if not asks and {"run", "timing", "score"} & given.keys():
@@ -92,9 +82,9 @@ def first_answers(
         guess = replace(guess, direction="", query="", regex="")
     answers = replace(guess, **given)
     if "hidden" not in given:
-        answers = replace(answers, hidden=fitting_hidden(answers, interview.paths))
-    answers = replace(answers, branch_prefix=free_branch_prefix(path.parent, answers.branch_prefix, asks))
-    return interview.ask_all(answers, given) if asks else answers
+        answers = replace(answers, hidden=interview.fitting_hidden(answers, questions.paths))
+    answers = replace(answers, branch_prefix=interview.free_branch_prefix(path.parent, answers.branch_prefix, asks))
+    return questions.ask_all(answers, given) if asks else answers
 
 
 def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answers:
@@ -102,13 +92,13 @@ def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answer
     for question in ("writable", "hidden"):
         for pattern in getattr(answers, question):
             try:
-                parse_globs(f'"{pattern.removeprefix("!")}"', paths, folder)
+                interview.parse_globs(f'"{pattern.removeprefix("!")}"', paths, folder)
             except GoalseekError as error:
                 raise WrongAnswer(question, error.message, error.hint) from None
     if answers.timing:
         answers = replace(answers, direction=answers.direction or "minimize")
     if not answers.outputs and first_manifest.takes_outputs(answers):
-        named = guess_outputs("outputs", answers, paths) if answers.run else answers.writable
+        named = interview.guess_outputs("outputs", answers, paths) if answers.run else answers.writable
         answers = replace(answers, outputs=named)
 
     def anchored(glob: str) -> str:  # the bare name of a committed file or folder would match at any depth
@@ -163,10 +153,10 @@ def run(options: argparse.Namespace) -> int:
     path = (folder / name).resolve() if is_path else folder / (f"goalseek.{name}.toml" if name else "goalseek.toml")
     is_left = path.exists() and first_manifest.UNMEASURED in path.read_text("utf-8", "replace")
     refuse((path.exists() and not is_left, f"{path} is there already", "edit it, or: goalseek -m NAME init"))
-    interview, program = Interview(path.parent, committed_files(path.parent)), None
+    questions, program = interview.Interview(path.parent, interview.committed_files(path.parent)), None
     try:
-        answers = first_answers(options, path, is_left, answers_in_flags(options, path.parent), interview)
-        loaded, measurement, uncommitted = _measure_until_number(options, path, answers, interview)
+        answers = first_answers(options, path, is_left, answers_in_flags(options, path.parent), questions)
+        loaded, measurement, uncommitted = _measure_until_number(options, path, answers, questions)
     except (KeyboardInterrupt, Interrupted) as error:
         if path.exists():
             raise
@@ -193,27 +183,26 @@ def run(options: argparse.Namespace) -> int:
     if program:
         print(f"written: {program}: fill it in; an agent reads it with every prompt, as it stands on disk")
     files = [os.path.relpath(file, folder) for file in (path, program, *uncommitted) if file]
-    print(f"next: {with_manifest_option(next_steps(loaded, interview.paths, files), path)}")
+    print(f"next: {with_manifest_option(next_steps(loaded, questions.paths, files), path)}")
     return 0
 
 
 def _measure_until_number(
-    options: argparse.Namespace, path: Path, answers: Answers, interview: Interview
+    options: argparse.Namespace, path: Path, answers: Answers, questions: interview.Interview
 ) -> tuple[ManifestFile, MeasuredValue, list[Path]]:
     """Measures, and leaves the manifest without a number too. At a terminal asks again what was wrong, until it has."""
     while True:
         text = ""  # that of the manifest, once it is written
         try:
-            answers = complete_answers(answers, path.parent, interview.paths)
+            answers = complete_answers(answers, path.parent, questions.paths)
             if options.yes:
                 hidden = " ".join(answers.hidden) or "nothing"
                 print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {hidden}")
             if answers.sees == "both" and answers.hidden:
                 print_message(options, f"{EXPOSED}: the command that runs it sees both")
             loaded = first_manifest.check_manifest(path, answers)
-            text = first_manifest.text_with_problem(
-                loaded, GoalseekError("the measurement was interrupted", "goalseek init")
-            )
+            interrupted = GoalseekError("the measurement was interrupted", "goalseek init")
+            text = first_manifest.text_with_problem(loaded, interrupted)
             write_atomic(path, text)
             if first_manifest.takes_outputs(answers) and not answers.outputs:
                 following = answers.timing or answers.score
@@ -235,7 +224,7 @@ def _measure_until_number(
             if not (isinstance(error, WrongAnswer) and _asks(options)):
                 raise
             print_message(options, f"{error.message}\n  {error.hint}\n  {then}")
-            answers = interview.ask_again(error.question, replace(answers, share=(*answers.share, *error.share)))
+            answers = questions.ask_again(error.question, replace(answers, share=(*answers.share, *error.share)))
             if text and path.read_text("utf-8") != text:  # edited meanwhile
                 answers = first_manifest.answers_in(path)
 
