@@ -13,7 +13,7 @@ from goalseek.git.command import MissingObject
 from goalseek.git.commits import write_commit
 from goalseek.git.ignore import literal_pattern
 from goalseek.git.objects import Objects
-from goalseek.git.paths import quote_path, quote_path_bytes
+from goalseek.git.paths import quote_path
 from goalseek.git.trees import TreeReader, read_attributes
 
 _USAGE = 129  # git's exit code for options that it does not know
@@ -130,11 +130,11 @@ def _attributes(objects: Objects, before: str, ours: str, theirs: str) -> Iterat
         return
     values = read_attributes(objects, files, paths, ["merge"], objects.git_dir)
     with objects.scratch_file("drivers") as drivers:
-        lines = b""
+        lines = ""
         for path, value in ((path, values[path]["merge"]) for path in paths):
             if value in _DRIVERS:
-                lines += quote_path_bytes(os.fsencode(literal_pattern(path))) + f" {_DRIVERS[value]}\n".encode()
-        drivers.write_bytes(lines)
+                lines += f"{quote_path(literal_pattern(path), is_forced=True)} {_DRIVERS[value]}\n"
+        drivers.write_bytes(lines.encode())
         yield "-c", f"core.attributesFile={drivers}"
 
 

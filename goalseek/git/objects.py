@@ -27,7 +27,7 @@ from goalseek.disk import refuse_full
 from goalseek.errors import GitFailed
 from goalseek.files import copy_atomic, write_atomic
 from goalseek.git.command import BatchProcesses, BatchReply, MissingObject, git, missing_object_error
-from goalseek.git.paths import FOLDER, SUBMODULE, quote_path_bytes
+from goalseek.git.paths import FOLDER, SUBMODULE, quote_path
 from goalseek.own_folders import add_own, remove_if_exists
 from goalseek.process import is_alive
 
@@ -320,9 +320,7 @@ class Objects:
 
     def _hash_object(self, kind: str, path: Path) -> str:
         arguments = ("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
-        name = os.fsencode(path)
-        is_misread = b"\n" in name or name.startswith(b'"')
-        return self._store_with(arguments, (quote_path_bytes(name) if is_misread else name) + b"\n")
+        return self._store_with(arguments, f"{quote_path(str(path))}\n".encode())
 
     def _store_with(self, arguments: tuple[str, ...], request: bytes) -> str:
         """The hash of the object that a git process writes."""
@@ -334,7 +332,7 @@ class Objects:
 
 def alternates(store: Path) -> dict[str, str]:
     """The variable by which git finds the objects of another store too."""
-    return {"GIT_ALTERNATE_OBJECT_DIRECTORIES": os.fsdecode(quote_path_bytes(os.fsencode(store)))}
+    return {"GIT_ALTERNATE_OBJECT_DIRECTORIES": quote_path(str(store), is_forced=True)}
 
 
 _SCRATCH_NAME = re.compile(r"(?:[a-z]+-)?([0-9]+)(?:-[0-9]+)?(?:\.lock)?", re.ASCII)

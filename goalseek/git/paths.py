@@ -18,13 +18,14 @@ _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"',
 _DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-def quote_path(path: str) -> str:
+def quote_path(path: str, is_forced: bool = False) -> str:
     """The name as git prints it with ``core.quotePath=false``: quoted only where it has control or invalid bytes.
 
     Bytes that are not UTF-8, which git prints raw, are escaped too, so that a record is text, and so are marks of
-    writing direction, so that a name is shown as it is. Git reads every form that this gives.
+    writing direction, so that a name is shown as it is. Git reads every form that this gives. Where ``is_forced``, it
+    is quoted in any case, as where git takes another character for the end of the name.
     """
-    if not any(char in '"\\' or _is_odd(char) for char in path):
+    if not is_forced and not any(char in '"\\' or _is_odd(char) for char in path):
         return path
     parts = []
     for char in path:
@@ -36,11 +37,6 @@ def quote_path(path: str) -> str:
         else:
             parts.append(char)
     return '"' + "".join(parts) + '"'
-
-
-def quote_path_bytes(path: bytes) -> bytes:
-    """A path in quotes, as git reads it from a file or its standard input whatever bytes it has."""
-    return b'"' + b"".join(b"\\%03o" % byte if byte < 32 or byte in b'"\\' else bytes([byte]) for byte in path) + b'"'
 
 
 def _is_odd(char: str) -> bool:
@@ -110,11 +106,7 @@ def normalize_glob(pattern: str) -> str:
     return f"{mark}{anchor}{'/'.join(parts)}{end}"
 
 
-def overlap(path: str, other: str) -> bool:
-    """Whether two normal paths are the same, or one lies below the other."""
-    return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
-
-
 def first_overlap(path: str, others: Iterable[str]) -> str | None:
-    """The first of the ``others`` that is the same path, lies below it, or above it."""
-    return next((other for other in others if overlap(path, other)), None)
+    """The first of the ``others``, all normal paths, that is the same, lies below it, or above it."""
+    overlaps = (other for other in others if f"{path}/".startswith(f"{other}/") or other.startswith(f"{path}/"))
+    return next(overlaps, None)

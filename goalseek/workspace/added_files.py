@@ -34,7 +34,7 @@ class AddedFiles:
         self._new_paths: dict[str, str] = {}
         self._paths = TreePaths(self._tree.has, frozenset(added).__contains__, scope.is_fixed)
 
-    def path_refusal(self, path: str, is_ignored: bool, is_link: bool = False) -> str:
+    def path_refusal(self, path: str, is_ignored: bool) -> str:
         """Why a candidate may have no new file at this path; "" where it may, or where the file is left out."""
         kind, quoted = self.scope.kind(path), quote_path(path)
         if kind == "hidden":
@@ -48,7 +48,7 @@ class AddedFiles:
             entry = self._entry(above)
             if entry and entry.mode not in (FOLDER, SUBMODULE) and self.scope.kind(above) != "writable":
                 return f"{quoted} lies below {quote_path(above)}, which is not the candidate's to edit"
-        return self.name_refusal(path, is_ignored, is_link)
+        return self.name_refusal(path, is_ignored)
 
     def name_refusal(self, path: str, is_ignored: bool = False, is_link: bool = False) -> str:
         """Why there may be no new file of this name, or ""."""

@@ -40,6 +40,7 @@ class Bench:
         self._plan = plan
         self._scope = plan.scope
         self._mount_points = plan.mount_points
+        self._matches_keep = matcher(plan.keep)
         self._build_context = build_context
         self._reader_of = functools.lru_cache(maxsize=2)(functools.partial(TreeReader, objects))
         self._checkouts: dict[Path, Checkout] = {}
@@ -83,7 +84,8 @@ class Bench:
         label = f"{tree} {view}"
         checkout = self._checkouts.get(root)
         if checkout is None:
-            checkout = self._checkouts[root] = self._checkout(root)
+            state, objects = root.with_suffix(".state"), self._objects
+            checkout = self._checkouts[root] = Checkout(root, state, self._read, objects.fill, self._is_left_alone)
             if not checkout.load():
                 self._build(checkout, sees, tree, label)
                 return root
@@ -193,21 +195,17 @@ class Bench:
             self._candidate_files[checkout.root] = {path for path in checkout.entries if not self._scope.is_fixed(path)}
         return self._candidate_files[checkout.root]
 
-    def _checkout(self, root: Path) -> Checkout:
-        prefix, matches_keep = self._scope.prefix, matcher(self._plan.keep)
+    def _read(self, path: str, entry: Entry) -> bytes:
+        if entry.mode in OURS:
+            assert self._plan.hidden_folder
+            return content_of(self._plan.hidden_folder, path.removeprefix(self._scope.prefix), entry)
+        content = self._objects.read(entry.blob)
+        refuse_other_content(self._objects, path, entry, content)
+        return content
 
-        def read(path: str, entry: Entry) -> bytes:
-            if entry.mode in OURS:
-                assert self._plan.hidden_folder
-                return content_of(self._plan.hidden_folder, path[len(prefix) :], entry)
-            content = self._objects.read(entry.blob)
-            refuse_other_content(self._objects, path, entry, content)
-            return content
-
-        def is_left_alone(path: str) -> bool:
-            return path in self._mount_points or (path.startswith(prefix) and matches_keep(path[len(prefix) :]))
-
-        return Checkout(root, root.with_suffix(".state"), read, self._objects.fill, is_left_alone)
+    def _is_left_alone(self, path: str) -> bool:
+        prefix = self._scope.prefix
+        return path in self._mount_points or (path.startswith(prefix) and self._matches_keep(path[len(prefix) :]))
 
 
 def refuse_other_content(objects: Objects, path: str, entry: Entry, content: bytes) -> None:

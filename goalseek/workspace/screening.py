@@ -136,28 +136,26 @@ class Screening(Struct):
         return ""
 
     def _screen_known(self, path: str, is_missing: bool) -> str:
-        kind = self.added_files.scope.kind(path)
+        scope, before = self.added_files.scope, self.before[path]
+        kind = scope.kind(path)
         if kind == "generated":
             return ""
-        if kind != "writable" or self._instructions_refusal(path):
-            return self._screen_foreign(path, is_missing)
-        if not is_missing:
-            return self._take(path)
-        self.edits[path] = None
-        return ""
-
-    def _screen_foreign(self, path: str, is_missing: bool) -> str:
-        """Why a file that is not the candidate's is refused; touched, or put back as it was, it is not."""
+        refusal = self._instructions_refusal(path)
+        if kind == "writable" and not refusal:
+            if not is_missing:
+                return self._take(path)
+            self.edits[path] = None
+            return ""
+        # It is not the candidate's: touched, or put back as it was, it is not refused.
         is_unread = is_missing or self.size.add(self.files.size(path))
         entry = None if is_unread else self.files.entry(path)
-        before = self.before[path]
         if entry == before and entry is not None:
             return ""
         is_link = entry is not None and entry.mode == SYMLINK and before.mode == LINK  # ours, to a shared folder
         if is_link and os.fsdecode(self.files.read(path)) == before.blob:
             return ""
         self.out_of_scope[path] = entry
-        return self._instructions_refusal(path) or known_path_refusal(self.added_files.scope, path)
+        return refusal or known_path_refusal(scope, path)
 
     def _instructions_refusal(self, path: str) -> str:
         """Why a candidate may not touch what a link to instructions leads to, or ""."""

@@ -22,7 +22,7 @@ from goalseek.humanize import abbreviate
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line
-from goalseek.workspace.scan import ListedFile, Listing, changed_paths, content_digest, digest_of, list_folder
+from goalseek.workspace.scan import Listing, changed_paths, content_digest, digest_of, list_folder
 from goalseek.workspace.scope import Scope, parents
 
 if typing.TYPE_CHECKING:
@@ -65,11 +65,12 @@ class SharedFolders:
         if baseline is None:
             return ()
         was, now = ({item.path: item for item in files} for files in (baseline.files, self._files(names)))
-        changed = [
-            quote_path(path)
-            for path in changed_paths(baseline.files, self._files(names))
-            if not self._is_restored(was.get(path), now.get(path), baseline.contents)
-        ]
+        changed = []
+        for path in changed_paths(baseline.files, self._files(names)):
+            before, after, digest = was.get(path), now.get(path), baseline.contents.get(path)
+            is_time_only = before and after and structs.replace(before, time=after.time) == after
+            if not (is_time_only and digest and digest == content_digest(self._base / path)):
+                changed.append(quote_path(path))
         return (f"{SHARES_CHANGED}: {abbreviate(changed)}",) if changed else ()
 
     def list_again(self) -> None:
@@ -90,13 +91,6 @@ class SharedFolders:
     def is_whole(self, names: Sequence[str]) -> bool:
         """Whether they have few enough files for all to be listed."""
         return len(self._files(names)) < MAX_FILES
-
-    def _is_restored(self, was: ListedFile | None, now: ListedFile | None, contents: Mapping[str, str]) -> bool:
-        """Whether only the time of a file differs, and its contents are what they were."""
-        if was is None or now is None or structs.replace(was, time=now.time) != now:
-            return False
-        digest = contents.get(now.path)
-        return bool(digest) and digest == content_digest(self._base / now.path)
 
     def _load_baseline(self, names: Sequence[str], epoch: int) -> SharedBaseline | None:
         try:
@@ -136,10 +130,35 @@ def refuse_unfit_shares(
     hidden_from = loaded.manifest.scope.hidden_from
     own = [location.common_dir, location.git_dir, paths.home.parent, loaded.logs, loaded.runs, loaded.path]
     own += [base_of(loaded, repository.top) / hidden_from] if hidden_from else []
+    tracked = [path for path, entry in entries.items() if entry.mode != SUBMODULE]
+    top = repository.top.resolve()
+    untrack = "git rm --cached {}, commit, and in a climb that has begun: goalseek baseline"
+
+    def tracked_error(name: str, inside: str, remedy: str = "") -> GoalseekError:
+        quoted = quote_path(inside)
+        if scope.kind(inside) == "hidden":
+            message = f"scope.share: {name} holds the hidden file {quoted}"
+            return GoalseekError(message, "keep hidden files and what is shared in separate folders", USAGE)
+        untracked = untrack.format(shlex.quote(inside))
+        usual = f"share the folder below it that git ignores; or let git ignore that file: {untracked}"
+        return GoalseekError(f"scope.share: {name} holds {quoted}, which git tracks", remedy or usual, USAGE)
+
     for name in loaded.manifest.scope.share:
         path = paths.prefix + name
-        _refuse_tracked(name, path, scope, entries)
-        real, top = (repository.top / path).resolve(), repository.top.resolve()
+        if path in entries and entries[path].mode not in (SUBMODULE, SYMLINK):
+            message = f"scope.share: git tracks {quote_path(name)}, which the trees have anyway"
+            remedy = f"take it out; or let git ignore it: {untrack.format(shlex.quote(name))}"
+            raise GoalseekError(message, remedy, USAGE)
+        if inside := next((other for other in tracked if other.startswith(f"{path}/")), None):
+            raise tracked_error(name, inside)
+        if above := next(
+            (above for above in parents(path) if above in entries and entries[above].mode != SUBMODULE), None
+        ):
+            message = (
+                f"scope.share: {quote_path(name)} lies below {quote_path(above)}, a file or a link that git tracks"
+            )
+            raise GoalseekError(message, "share that link itself, or the folder that it leads to", USAGE)
+        real = (repository.top / path).resolve()
         for other in (repository.top, *own):
             is_inside = other != repository.top and real.is_relative_to(other.resolve())
             if is_inside or other.resolve().is_relative_to(real):
@@ -148,41 +167,8 @@ def refuse_unfit_shares(
                 raise GoalseekError(message, hint, USAGE)
         if real != top / path and real.is_relative_to(top):
             target = real.relative_to(top).as_posix()
-            if inside := _first_tracked(target, entries, also_at=True):
-                raise _tracked_error(name, inside, scope, "it is a link to what git tracks: share what git ignores")
-        for tracked in entries:  # through a link on the way to the hidden file
-            if scope.kind(tracked) == "hidden" and (repository.top / tracked).resolve().is_relative_to(real):
-                raise _tracked_error(name, tracked, scope)
-
-
-def _refuse_tracked(name: str, path: str, scope: Scope, entries: Mapping[str, Entry]) -> None:
-    """Raises GoalseekError where a tree has files at a shared path, above or below."""
-    entry = entries.get(path)
-    if entry is not None and entry.mode not in (SUBMODULE, SYMLINK):
-        message = f"scope.share: git tracks {quote_path(name)}, which the trees have anyway"
-        raise GoalseekError(message, f"take it out; or let git ignore it: {_untrack(name)}", USAGE)
-    if inside := _first_tracked(path, entries):
-        raise _tracked_error(name, inside, scope)
-    above = next((above for above in parents(path) if above in entries and entries[above].mode != SUBMODULE), None)
-    if above is not None:
-        message = f"scope.share: {quote_path(name)} lies below {quote_path(above)}, a file or a link that git tracks"
-        raise GoalseekError(message, "share that link itself, or the folder that it leads to", USAGE)
-
-
-def _first_tracked(folder: str, entries: Mapping[str, Entry], also_at: bool = False) -> str | None:
-    """The first file of a tree below a folder, or ``also_at`` its path. Submodules are in no tree of goalseek's."""
-    files = (path for path, entry in entries.items() if entry.mode != SUBMODULE)
-    return next((path for path in files if path.startswith(f"{folder}/") or (also_at and path == folder)), None)
-
-
-def _tracked_error(name: str, tracked: str, scope: Scope, remedy: str = "") -> GoalseekError:
-    quoted = quote_path(tracked)
-    if scope.kind(tracked) == "hidden":
-        message = f"scope.share: {name} holds the hidden file {quoted}"
-        return GoalseekError(message, "keep hidden files and what is shared in separate folders", USAGE)
-    usual = f"share the folder below it that git ignores; or let git ignore that file: {_untrack(tracked)}"
-    return GoalseekError(f"scope.share: {name} holds {quoted}, which git tracks", remedy or usual, USAGE)
-
-
-def _untrack(path: str) -> str:
-    return f"git rm --cached {shlex.quote(path)}, commit, and in a climb that has begun: goalseek baseline"
+            if inside := next((file for file in tracked if file == target or file.startswith(f"{target}/")), None):
+                raise tracked_error(name, inside, "it is a link to what git tracks: share what git ignores")
+        for file in entries:  # through a link on the way to the hidden file
+            if scope.kind(file) == "hidden" and (repository.top / file).resolve().is_relative_to(real):
+                raise tracked_error(name, file)

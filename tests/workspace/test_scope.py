@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalseek.git.paths import looks_like_git, overlap
+from goalseek.git.paths import first_overlap, looks_like_git
 from goalseek.manifest.tables import ScopeTable
 from goalseek.workspace.scope import Scope, build_scope, is_tool_cache, leaves_tree, overlap_matcher
 
@@ -81,7 +81,7 @@ def test_a_link_that_points_out_is_recognised_and_one_that_comes_back_is_no_matt
 
 
 def test_paths_overlap_where_they_are_the_same_or_one_lies_below_the_other() -> None:
-    assert [name for name in ("a", "a/b", "a/b/c", "a/bc", "ab", "a/c") if overlap("a/b", name)] == [
+    assert [name for name in ("a", "a/b", "a/b/c", "a/bc", "ab", "a/c") if first_overlap("a/b", [name])] == [
         "a",
         "a/b",
         "a/b/c",

@@ -18,7 +18,7 @@ from msgspec import structs
 
 from goalseek.errors import Ended, LimitReached, Rejected
 from goalseek.git.objects import Entry, Objects
-from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
+from goalseek.git.paths import SUBMODULE, SYMLINK, first_overlap, quote_path
 from goalseek.git.trees import count_lines
 from goalseek.ledger.artifacts import archive_attempt
 from goalseek.loop.attempts import OpenAttempt
@@ -307,11 +307,7 @@ def _path_clashes(objects: Objects, before: str, after: str, edits: Mapping[str,
         if difference.path in edits and (difference.before is None or difference.before.mode != SUBMODULE):
             continue
         for path in edits:
-            if (
-                path == difference.path
-                or path.startswith(difference.path + "/")
-                or difference.path.startswith(path + "/")
-            ):
+            if first_overlap(path, [difference.path]):
                 yield f"{quote_path(path)} takes the place of something else in the repository"
 
 
