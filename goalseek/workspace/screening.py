@@ -6,27 +6,28 @@ A change is what a provider did to a folder, or the difference of two trees: the
 from __future__ import annotations
 
 import os
-import re
-import stat
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from msgspec import Struct, field
 
-from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, Objects
-from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
-from goalseek.git.trees import visible_entries
-from goalseek.own_folders import read_regular
-from goalseek.workspace.added_files import AddedFiles, known_path_refusal, unlisted_refusal
+from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, looks_like_git, quote_path
+from goalseek.git.trees import TreeReader, visible_entries
+from goalseek.workspace.changed_files import FolderFiles, TreeFiles, gitignore_matcher, linked_instructions
 from goalseek.workspace.checkout import LINK
-from goalseek.workspace.forbidden_names import INSTRUCTIONS
+from goalseek.workspace.forbidden_names import (
+    INSTRUCTIONS,
+    TreePaths,
+    doubles_back,
+    fold_name,
+    forbidden_names,
+    import_shadowing,
+)
 from goalseek.workspace.scan import Changes
-from goalseek.workspace.scope import Scope, follow_link, is_tool_cache, parents
+from goalseek.workspace.scope import Scope, follow_link, is_tool_cache, leaves_tree, parents
 
 MAX_FILES = 20_000
 MAX_BYTES = 256 * 1024 * 1024
-_IMPORT = re.compile(rb"(?:^|\s)@([^\s`]+)")
 
 
 class ChangeSize(Struct):
@@ -46,69 +47,20 @@ class ChangeSize(Struct):
         return ""
 
 
-class FolderFiles(Struct, frozen=True):
-    """The files of a folder that anybody may have written. What is stored is copied to ``snapshot`` first.
-
-    Every method raises OSError for what is not there, and for what cannot be read.
-    """
-
-    root: Path
-    objects: Objects
-    snapshot: Path
-
-    def size(self, path: str) -> int:
-        """How many bytes a regular file has; 0 for anything else."""
-        status = (self.root / path).lstat()
-        return status.st_size if stat.S_ISREG(status.st_mode) else 0
-
-    def read(self, path: str) -> bytes:
-        """The bytes of a regular file, or the target of a link."""
-        file = self.root / path
-        return os.fsencode(os.readlink(file)) if file.is_symlink() else read_regular(self.root, path)
-
-    def entry(self, path: str) -> Entry | None:
-        """The entry of a path, its blob stored; None for what git cannot hold."""
-        mode = (self.root / path).lstat().st_mode
-        if stat.S_ISLNK(mode):
-            return Entry(SYMLINK, self.objects.write_bytes(self.read(path)))
-        if not stat.S_ISREG(mode):
-            return None
-        copy = self.snapshot / path
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(read_regular(self.root, path))
-        return Entry("100755" if mode & stat.S_IXUSR else "100644", self.objects.write_file(copy))
-
-
-class TreeFiles(Struct, frozen=True):
-    """The files of a tree at the paths of a change; at other paths, and at those of submodules, is none."""
-
-    entries: Mapping[str, Entry]
-    objects: Objects
-
-    def size(self, path: str) -> int:
-        """How many bytes a file has; 0 where there is none."""
-        return self.objects.size(self.entries[path].blob) if path in self.entries else 0
-
-    def read(self, path: str) -> bytes:
-        """The bytes of a file, or the target of a link; none where there is neither."""
-        return self.objects.read(self.entries[path].blob) if path in self.entries else b""
-
-    def entry(self, path: str) -> Entry | None:
-        """The entry of a path; None where there is neither a file nor a link."""
-        return self.entries.get(path)
-
-
 class Screening(Struct):
     """The change from ``before`` to ``files``, sorted by what is done with each path. What is taken becomes blobs.
 
     ``instructions`` are the paths that links with the names of agents' instructions lead to. ``edits`` are the
     candidate's; ``out_of_scope`` is what it did to files that are not its to edit; ``strays`` are new files outside the
-    scope; ``refused`` says in words why there can be no candidate.
+    scope; ``refused`` says in words why there can be no candidate. Of the ``tree`` only the folders are read that new
+    paths concern.
     """
 
     before: Mapping[str, Entry]
     files: FolderFiles | TreeFiles
-    added_files: AddedFiles
+    objects: Objects
+    tree: TreeReader
+    scope: Scope
     ignored: Callable[[str], bool]
     instructions: Mapping[str, str]
     size: ChangeSize = field(default_factory=ChangeSize)
@@ -116,27 +68,44 @@ class Screening(Struct):
     out_of_scope: dict[str, Entry | None] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    _added: frozenset[str] = frozenset()
+    _missing: frozenset[str] = frozenset()
+    _new_paths: dict[str, str] = field(default_factory=dict)
+    _names_alike: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    _files_at: dict[str, list[str]] = field(default_factory=dict)
 
     def screen(self, changes: Changes) -> None:
         """Sorts the paths of a change."""
-        missing = frozenset(changes.missing)
-        refusals = [self._screen_new(path) for path in changes.added]
-        refusals += [self._screen_known(path, path in missing) for path in (*changes.changed, *changes.missing)]
+        self._added, self._missing = frozenset(changes.added), frozenset(changes.missing)
+        refusals = [*map(self._screen_new, changes.added)]
+        refusals += map(self._screen_known, (*changes.changed, *changes.missing))
         self.refused.extend(filter(None, refusals))
 
     def _screen_new(self, path: str) -> str:
-        kind, is_ignored = self.added_files.scope.kind(path), self.ignored(path)
-        if why := self.added_files.path_refusal(path, is_ignored):
+        scope, quoted = self.scope, quote_path(path)
+        kind, is_ignored = scope.kind(path), self.ignored(path)
+        if kind == "hidden":
+            return f"{quoted} lies under a hidden pattern, where no candidate may write"
+        if why := _shared_path_refusal(scope, path):
             return why
-        if is_ignored or is_tool_cache(path) or kind == "generated":
+        if is_tool_cache(path):
+            return ""
+        if kind == "writable" or scope.unlisted_instructions(path):
+            for above in parents(path):
+                entry = self.tree.entry(above)
+                if entry and entry.mode not in (FOLDER, SUBMODULE) and scope.kind(above) != "writable":
+                    return f"{quoted} lies below {quote_path(above)}, which is not the candidate's to edit"
+            if why := self._name_refusal(path, is_ignored):
+                return why
+        if is_ignored or kind == "generated":
             return ""
         if kind == "writable":
             return self._instructions_refusal(path) or self._take(path)
         self.strays.append(path)
         return ""
 
-    def _screen_known(self, path: str, is_missing: bool) -> str:
-        scope, before = self.added_files.scope, self.before[path]
+    def _screen_known(self, path: str) -> str:
+        scope, before, is_missing = self.scope, self.before[path], path in self._missing
         kind = scope.kind(path)
         if kind == "generated":
             return ""
@@ -155,16 +124,19 @@ class Screening(Struct):
         if is_link and os.fsdecode(self.files.read(path)) == before.blob:
             return ""
         self.out_of_scope[path] = entry
-        return refusal or known_path_refusal(scope, path)
+        if why := refusal or _shared_path_refusal(scope, path):
+            return why
+        part = scope.unlisted_instructions(path)
+        return _unlisted(path, INSTRUCTIONS, part) if part else f"{quote_path(path)} is not the candidate's to edit"
 
     def _instructions_refusal(self, path: str) -> str:
         """Why a candidate may not touch what a link to instructions leads to, or ""."""
         above, name = (path, *parents(path)), path.rpartition("/")[2]
         link = next((self.instructions[part] for part in above if part in self.instructions), None)
-        scope = self.added_files.scope
+        scope = self.scope
         if link is None or scope.kind(link) == "writable" or scope.names(path, name):
             return ""
-        return unlisted_refusal(path, f"{quote_path(link)} is a link to it, and {INSTRUCTIONS}", name)
+        return _unlisted(path, f"{quote_path(link)} is a link to it, and {INSTRUCTIONS}", name)
 
     def _take(self, path: str) -> str:
         """Takes a changed regular file, or a link that stays in the tree; gives why it is not taken, or ""."""
@@ -181,11 +153,90 @@ class Screening(Struct):
             return ""
         if entry.mode == SYMLINK:
             is_new_link = before is None or before.mode != SYMLINK
-            why = self.added_files.link_refusal(path, os.fsdecode(self.files.read(path)))
-            if why := why or (self.added_files.name_refusal(path, is_link=True) if is_new_link else ""):
+            why = self._link_refusal(path, os.fsdecode(self.files.read(path)))
+            if why := why or (self._name_refusal(path, is_link=True) if is_new_link else ""):
                 return why
         self.edits[path] = entry
         return ""
+
+    def _name_refusal(self, path: str, is_ignored: bool = False, is_link: bool = False) -> str:
+        """Why there may be no new file of this name, or ""."""
+        quoted = quote_path(path)
+        if looks_like_git(path):
+            return f"{quoted}: no candidate may bring a name that git takes for its own"
+        paths = TreePaths(self.tree.has, self._added.__contains__, self.scope.is_fixed)
+        hazards = [*forbidden_names(path.removeprefix(self.scope.prefix), is_ignored)]
+        for part, why in (*hazards, *(() if is_ignored else import_shadowing(path, is_link, paths))):
+            if not self.scope.names(path, part):
+                return _unlisted(path, why, part)
+        if not is_ignored and (other := self._path_alike(path)):
+            return f"{quoted} differs from {quote_path(other)} only by case or spelling"
+        return ""
+
+    def _link_refusal(self, path: str, target: str) -> str:
+        """Why a candidate may have no such link, or ""."""
+        quoted = quote_path(path)
+        if leaves_tree(path, target):
+            return f"{quoted} is a link that leaves the tree"
+        if doubles_back(target):
+            return f"{quoted} is a link whose target goes down and up again: it may leave the tree"
+
+        def read_link(path: str) -> str | None:
+            entry = self.tree.entry(path)
+            return os.fsdecode(self.objects.read(entry.blob)) if entry and entry.mode == SYMLINK else None
+
+        steps = follow_link(path, target, read_link)
+        if not steps:
+            return f"{quoted} is a link that leaves the tree, or leads in a circle"
+        kind, end = self.scope.kind, steps[-1]
+        files = self._list_files(end)
+        is_open = kind(f"{end}/-") != "hidden" if files == [end] else kind(end) not in ("hidden", "read_only")
+        if not is_open or not all(kind(file) in ("writable", "generated") for file in files):
+            return f"{quoted} is a link to {quote_path(end or '.')}, which is not all the candidate's to edit"
+        return ""
+
+    def _list_files(self, path: str) -> list[str]:
+        """The path itself, or of a folder of the tree every file below it."""
+        if path not in self._files_at:
+            entry, files = self.tree.entry(path), [path]
+            if entry and entry.mode == FOLDER:
+                files = [f"{path}/{name}".lstrip("/") for name in self.objects.files(entry.blob)]
+            self._files_at[path] = files
+        return self._files_at[path]
+
+    def _path_alike(self, path: str) -> str:
+        """Another path that some file system takes for this one or for a folder above it, or ""."""
+        for current in (*reversed([*parents(path)]), path):
+            folder, slash, name = current.rpartition("/")
+            if name not in self.tree.folder(folder):
+                if folder not in self._names_alike:
+                    names = self._names_alike[folder] = {}
+                    for other in self.tree.folder(folder):
+                        names.setdefault(fold_name(other), []).append(other)
+                for other in self._names_alike[folder].get(fold_name(name), ()):
+                    # Where the change removes all that is there, a new name is only a new name.
+                    if not self._missing.issuperset(self._list_files(f"{folder}{slash}{other}")):
+                        return f"{folder}{slash}{other}"
+            first_path = self._new_paths.setdefault("/".join(map(fold_name, current.split("/"))), current)
+            if first_path != current:
+                return first_path
+        return ""
+
+
+def _shared_path_refusal(scope: Scope, path: str) -> str:
+    """Why a candidate may have no file at this path because of a shared one; "" where it may."""
+    shared, quoted = scope.share_at(path), quote_path(path)
+    if shared is None:
+        return ""
+    if path == shared:
+        return f"{quoted} is shared, read-only"
+    how = "lies in" if path.startswith(f"{shared}/") else "stands in the way of"
+    return f"{quoted} {how} {quote_path(shared)}, which is shared, read-only"
+
+
+def _unlisted(path: str, why: str, part: str) -> str:
+    """The refusal of a path for a part of it, which the manifest may list."""
+    return f"{quote_path(path)}: {why}; list {quote_path(part)} in scope.writable if it is wanted"
 
 
 def screen_trees(objects: Objects, scope: Scope, before: str, after: str) -> Screening:
@@ -205,48 +256,11 @@ def screen_trees(objects: Objects, scope: Scope, before: str, after: str) -> Scr
     screening = Screening(
         entries_before,
         TreeFiles({path: entry for path, entry in entries_after.items() if entry.mode != SUBMODULE}, objects),
-        AddedFiles(objects, before, scope, added, missing),
+        objects,
+        TreeReader(objects, before),
+        scope,
         gitignore_matcher(visible, objects),
         linked_instructions(visible, objects, scope),
     )
     screening.screen(Changes(changed, missing, added))
     return screening
-
-
-def linked_instructions(
-    entries: Mapping[str, Entry], objects: Objects, scope: Scope, has_imports: bool = False
-) -> dict[str, str]:
-    """The paths that agents read through links with such a name, each with that link: an unlisted one, if there is.
-
-    Where it ``has_imports``, also the files that instructions name as ``@path``, for an agent reads them in its place.
-    """
-
-    def read_link(path: str) -> str | None:
-        entry = entries.get(path)
-        return os.fsdecode(objects.read(entry.blob)) if entry and entry.mode == SYMLINK else None
-
-    links = (path for path, entry in entries.items() if entry.mode == SYMLINK and scope.instructions(path))
-    unlisted_last = sorted(links, key=lambda path: scope.kind(path) != "writable")
-    paths = {step: link for link in unlisted_last for step in follow_link(link, read_link(link) or "", read_link)}
-    pending = [*paths, *filter(scope.instructions, entries)] if has_imports else []
-    while pending:
-        path = pending.pop()
-        target = read_link(path)
-        ends = [path] if target is None else follow_link(path, target, read_link)[-1:]
-        entry = next((entries[end] for end in ends if end in entries), None)
-        text = objects.read(entry.blob) if entry and path.endswith(".md") else b""
-        for name in _IMPORT.findall(text):
-            steps = follow_link(path, os.fsdecode(name), read_link)
-            pending += (imports := [step for step in steps if step in entries and step not in paths])
-            paths.update(dict.fromkeys(imports, path))
-    return paths
-
-
-def gitignore_matcher(entries: Mapping[str, Entry], objects: Objects) -> Callable[[str], bool]:
-    """A matcher of what a tree's ``.gitignore`` files ignore; a change's own edits of those do not count."""
-    rules = []
-    for path in sorted(path for path in entries if f"/{path}".endswith("/.gitignore")):
-        lines = objects.read(entries[path].blob).decode("utf-8", "surrogateescape").splitlines()
-        patterns = tuple(line.rstrip() for line in lines if line.strip() and not line.startswith("#"))
-        rules.append((path.removesuffix(".gitignore"), matcher(patterns)))
-    return lambda path: any(path.startswith(folder) and matches(path[len(folder) :]) for folder, matches in rules)

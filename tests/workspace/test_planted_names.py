@@ -10,10 +10,12 @@ from project import Project, answer
 from shell_agent import better, play
 
 from goalseek.git.location import locate
+from goalseek.git.objects import Entry
 from goalseek.git.paths import looks_like_git
 from goalseek.git.repository import Repository
+from goalseek.git.trees import TreeReader
 from goalseek.manifest.tables import ScopeTable
-from goalseek.workspace.added_files import AddedFiles
+from goalseek.workspace.changed_files import TreeFiles
 from goalseek.workspace.forbidden_names import (
     RULES,
     STANDARD_LIBRARY,
@@ -25,7 +27,9 @@ from goalseek.workspace.forbidden_names import (
     instruction_part,
     output_hazards,
 )
+from goalseek.workspace.scan import Changes
 from goalseek.workspace.scope import build_scope, follow_link
+from goalseek.workspace.screening import Screening
 
 JUDGE = {"answer.json": answer(1), "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'}
 EVERYTHING = {"writable": ["**", "!hidden"], "hidden": ["hidden/**"]}
@@ -330,12 +334,15 @@ def test_a_link_is_followed_as_the_kernel_does() -> None:
 
 def test_a_new_file_below_a_file_that_is_not_the_candidates_is_refused(project: Project) -> None:
     repository = Repository(locate(project.top), "demo")
-    scope = build_scope("", ScopeTable(writable=("**/x",)))
+    objects, scope = repository.objects, build_scope("", ScopeTable(writable=("**/x",)))
     try:
-        tree = project.git("rev-parse", "HEAD^{tree}")
-        added = AddedFiles(repository.objects, tree, scope, ["other.txt/x"], ["other.txt"])
-        why = "other.txt/deep/x lies below other.txt, which is not the candidate's to edit"
-        assert (added.path_refusal("other.txt/deep/x", False), added.path_refusal("new/x", False)) == (why, "")
+        tree, entry = project.git("rev-parse", "HEAD^{tree}"), Entry("100644", objects.write_bytes(b"new"))
+        files = {"other.txt/deep/x": entry, "new/x": entry}
+        changes, nothing = Changes(added=tuple(files)), lambda path: False
+        screened = Screening({}, TreeFiles(files, objects), objects, TreeReader(objects, tree), scope, nothing, {})
+        screened.screen(changes)
+        assert screened.refused == ["other.txt/deep/x lies below other.txt, which is not the candidate's to edit"]
+        assert screened.edits == {"new/x": entry}
     finally:
         repository.close()
 

@@ -17,15 +17,15 @@ from goalseek.git.location import locate
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SYMLINK
 from goalseek.git.repository import Repository
-from goalseek.git.trees import visible_entries
+from goalseek.git.trees import TreeReader, visible_entries
 from goalseek.manifest.tables import ScopeTable
 from goalseek.own_folders import add_own
 from goalseek.workspace import screening
-from goalseek.workspace.added_files import AddedFiles
+from goalseek.workspace.changed_files import FolderFiles, gitignore_matcher, linked_instructions
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scan import Changes
 from goalseek.workspace.scope import Scope, build_scope
-from goalseek.workspace.screening import FolderFiles, Screening, gitignore_matcher, linked_instructions, screen_trees
+from goalseek.workspace.screening import Screening, screen_trees
 
 FILES = """other.txt notes/read.md hidden/more/labels.csv out/old.txt src/ordinary/__init__.py src/ordinary/code.py lines
     src/\u00e9 src/tool.py src/old.txt src/deep/x src/code.py data/open.txt data/labels.txt AGENTS.md CLAUDE.md
@@ -94,7 +94,9 @@ def both(objects: Objects, scope: Scope, folder: Checkout, snapshot: Path) -> tu
     by_folder = Screening(
         folder.entries,
         FolderFiles(folder.root, objects, snapshot),
-        AddedFiles(objects, before, scope, added, missing),
+        objects,
+        TreeReader(objects, before),
+        scope,
         gitignore_matcher(folder.entries, objects),
         linked_instructions(folder.entries, objects, scope),
     )

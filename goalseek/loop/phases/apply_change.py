@@ -19,7 +19,7 @@ from msgspec import structs
 from goalseek.errors import Ended, LimitReached, Rejected
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE, SYMLINK, first_overlap, quote_path
-from goalseek.git.trees import count_lines
+from goalseek.git.trees import TreeReader, count_lines
 from goalseek.ledger.artifacts import archive_attempt
 from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration, checkpointed
@@ -34,16 +34,8 @@ from goalseek.providers.answer import clean_title
 from goalseek.providers.provider import Call
 from goalseek.sandbox.redaction import Redactor
 from goalseek.values import Outcome, Phase, Reason, Usage
-from goalseek.workspace.added_files import AddedFiles
-from goalseek.workspace.scan import Changes
-from goalseek.workspace.screening import (
-    MAX_BYTES,
-    FolderFiles,
-    Screening,
-    gitignore_matcher,
-    linked_instructions,
-    screen_trees,
-)
+from goalseek.workspace.changed_files import FolderFiles, gitignore_matcher, linked_instructions
+from goalseek.workspace.screening import MAX_BYTES, Screening, screen_trees
 
 _MAX_NAMED = 5
 _MAX_LINE = 160
@@ -105,7 +97,7 @@ def _apply_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
         raise Rejected(Outcome.SKIPPED, Reason.INTERRUPTED, why, usage=reply.usage)
     changes = workspace.changes()
     try:
-        screened = _screening_of(iteration, changes, attempt_folder)
+        screened = _screening_of(iteration, attempt_folder)
         if refusal := _credential_refusal(screened, (*changes.added, *changes.changed), call.secrets, reply.usage):
             call.host.record(reply, refusal, b"")
             remove_if_exists(attempt_folder / "changes.diff")  # of a turn that was cut off before
@@ -174,7 +166,7 @@ def _screen_so_far(iteration: Iteration, folder: Path, secrets: Redactor) -> Scr
     if not workspace.is_whole():
         return None
     changes = workspace.changes()
-    screened = _screening_of(iteration, changes, folder)
+    screened = _screening_of(iteration, folder)
     if _credential_refusal(screened, (*changes.added, *changes.changed), secrets, Usage()):
         return None
     screened.screen(changes)
@@ -182,7 +174,7 @@ def _screen_so_far(iteration: Iteration, folder: Path, secrets: Redactor) -> Scr
     return screened
 
 
-def _screening_of(iteration: Iteration, changes: Changes, folder: Path) -> Screening:
+def _screening_of(iteration: Iteration, folder: Path) -> Screening:
     """The screening of the workspace; what it takes is copied to ``snapshot/``."""
     workspace, objects, scope = iteration.workspace, iteration.project.repository.objects, iteration.config.scope
     snapshot = folder / "snapshot"
@@ -193,7 +185,9 @@ def _screening_of(iteration: Iteration, changes: Changes, folder: Path) -> Scree
     return Screening(
         entries,
         FolderFiles(workspace.root, objects, snapshot),
-        AddedFiles(objects, iteration.standing.incumbent.tree, scope, changes.added, changes.missing),
+        objects,
+        TreeReader(objects, iteration.standing.incumbent.tree),
+        scope,
         workspace.cached("ignored", lambda: gitignore_matcher(entries, objects)),
         workspace.cached("linked", lambda: linked_instructions(entries, objects, scope)),
     )

@@ -25,8 +25,8 @@ from goalseek.proposal.prompt import Request, ReviewSubject
 from goalseek.providers.answer import APPROVED, CHANGES_REQUESTED, REJECTED, clean_title
 from goalseek.providers.provider import Reply
 from goalseek.values import Outcome, Phase, Reason
+from goalseek.workspace.changed_files import linked_instructions
 from goalseek.workspace.scope import overlap_matcher
-from goalseek.workspace.screening import linked_instructions
 from goalseek.workspace.workspace import Workspace
 
 MAX_TEXT_BYTES = 16 * 1024
