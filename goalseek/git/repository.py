@@ -78,17 +78,21 @@ class Repository:
 
     @property
     def objects(self) -> Objects:
-        """The repository's objects, through a git directory of our own."""
+        """The repository's objects, through a git directory of our own.
+
+        It is made when it is first asked for: by a command that writes, only once that holds the lock and has removed
+        what a kill may have left of it.
+        """
         if self._objects is None:
-            self.make_own()
-        assert self._objects
+            self._objects = self._open_objects()
         return self._objects
 
     def make_own(self) -> None:
-        """Makes goalseek's own folder in the repository, and the git directory in it."""
-        new_folders = [folder for folder in (self.own.parent, self.own) if not folder.exists()]
-        for folder in new_folders:
-            folder.mkdir(exist_ok=True)
+        """Makes goalseek's own folder in the repository."""
+        self.own.mkdir(parents=True, exist_ok=True)
+
+    def _open_objects(self) -> Objects:
+        self.make_own()
         git_dir, store = self.own / "objects.git", self.location.common_dir / "objects"
         try:
             shared = git("config", "core.sharedRepository", git_dir=self.location.git_dir).decode().strip() or "true"
@@ -96,9 +100,11 @@ class Repository:
             settings = {**key, "GIT_CONFIG_VALUE_0": shared}
         except GitFailed:  # it is not set
             settings = {}
-        self._objects = Objects(git_dir, store, self.location.object_format, self._recent, settings).prepare()
-        for folder in new_folders:
+        is_new = not git_dir.exists()
+        objects = Objects(git_dir, store, self.location.object_format, self._recent, settings).prepare()
+        for folder in (self.own.parent, self.own) if is_new else ():
             shutil.copymode(git_dir, folder)  # git made it, with the rights of a shared repository
+        return objects
 
     def close(self) -> None:
         """Ends the git processes."""

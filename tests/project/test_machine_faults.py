@@ -127,3 +127,12 @@ def test_what_the_copies_of_a_large_tree_need_is_said_before_they_are_made(
     assert len(told) == bool(said) and said in "".join(told)
     assert main.run(["-C", str(project.folder), "iterate"]) == 0
     assert "copies" not in capsys.readouterr().err
+
+
+def test_a_git_directory_that_a_kill_left_half_made_is_made_again(make_project: Projects) -> None:
+    project = make_project()
+    project.set_moves(answer(2))
+    left = project.top / ".git/goalseek/demo/objects.git/config.lock"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    assert project.climb()[-1]["outcome"] == "kept" and not left.exists()
