@@ -118,29 +118,35 @@ class OpenAttempt(Struct):
 
 
 class Attempts:
-    """The attempts that are made, in order: each one given has to be tried, by ``trying``, before the next.
+    """The attempts of an iteration, in order: each one given has to be tried, by ``trying``, before the next.
 
-    ``top`` is the one that the record is about: the last that became a commit, or if none did the last one, with the
-    rejection that ended it. ``latest`` is the one that is made now, or was last. ``notes`` go into the record.
-    ``repair_limit`` is None where no author can be asked again.
+    ``latest`` is the one that is made now, or was last. ``notes`` go into the record. ``repair_limit`` is None where no
+    author can be asked again.
     """
 
     def __init__(self, steps: StepRunner, plan: Plan, repair_limit: int | None, manifest: Manifest) -> None:
-        self.top = self.latest = OpenAttempt(0, 0, plan)  # stands for none
-        self._others: list[OpenAttempt] = []
+        self.latest = OpenAttempt(1, 1, plan)
         self.notes: tuple[str, ...] = ()
+        self._made: list[OpenAttempt] = []
+        self._next: OpenAttempt | None = self.latest
         self._steps = steps
         self._verify = manifest.commands
         self._most_moves = manifest.parallel.landings
-        self._next: OpenAttempt | None = OpenAttempt(1, 1, plan)
-        self._first_of_cycle = 1
-        self._cycle = 1
         self._repairs_left = repair_limit or 0
         self._may_ask_again = repair_limit is not None
 
     def __iter__(self) -> Iterator[OpenAttempt]:
         while attempt := self._next:
             yield attempt
+
+    @property
+    def top(self) -> OpenAttempt:
+        """The one that the record is about: the last that became a commit, or the last one.
+
+        Where that commit was to be taken along to another tip, it is the last one, whatever became of it.
+        """
+        committed = next((attempt for attempt in reversed(self._made) if attempt.candidate), None)
+        return committed if committed and not committed.moved_from else self._made[-1]
 
     @property
     def are_over(self) -> bool:
@@ -154,13 +160,15 @@ class Attempts:
         A rejection ends the block, and leaves it only where neither another attempt nor an earlier candidate is there.
         So does a limit of the run before a repair has its commit: the candidate so far can be decided about.
         """
+        is_repair = any(earlier.cycle == attempt.cycle for earlier in self._made)
         self._next, self.latest = None, attempt
+        self._made.append(attempt)
         try:
             yield
         except LimitReached as reached:
-            is_repair = attempt.number > self._first_of_cycle
             if attempt.candidate or not is_repair or reached.stop.reason not in RUN_STOP_REASONS:
                 raise  # a later invocation goes on with it
+            self._made.pop()
         except Rejected as rejected:
             self._add_rejected(attempt, rejected)
         except TipMoved as moved:
@@ -173,12 +181,11 @@ class Attempts:
     @property
     def earlier(self) -> tuple[Attempt, ...]:
         """The attempts beside the ``top`` one, as they ended, in their order."""
-        attempts = sorted(self._others, key=lambda attempt: attempt.number)
-        return tuple(ended for attempt in attempts for ended in attempt.ended)
+        return tuple(ended for attempt in self._made if attempt is not self.top for ended in attempt.ended)
 
     def attempt_to_decide(self) -> OpenAttempt | None:
         """The attempt that a verdict is due on; None while another one follows, and where it has one."""
-        return self.top if self._next is None and self.top.cycle == self._cycle else None
+        return self.top if self.are_over and self.top.cycle == self.latest.cycle else None
 
     def take_review(self, review: Review) -> None:
         """Notes a review of the candidate; one that asks for changes gives its reasons back to the author."""
@@ -186,10 +193,9 @@ class Attempts:
         self.notes += (f"review by {review.provider}: {word}", *(f"review: {reason}" for reason in review.reasons))
         if not review.goes_on:
             return
-        self.top.review = review
-        self._cycle += 1
-        self._first_of_cycle = self.top.number + 1
-        self._next = self._continue(self.top, Problem(_REVIEW_PROBLEM, "\n".join(review.reasons)))
+        reviewed, problem = self.top, Problem(_REVIEW_PROBLEM, "\n".join(review.reasons))
+        reviewed.review = review
+        self._next = _continue(reviewed, problem, reviewed.cycle + 1)
 
     def move(self, attempt: OpenAttempt, incumbent: MeasuredCommit) -> None:
         """Takes the change of this incumbent along to the tip of now, as another attempt.
@@ -198,19 +204,14 @@ class Attempts:
         """
         change, candidate = attempt.change, attempt.candidate
         assert change and candidate
-        was_measured = attempt is self.top
+        was_measured = attempt.evidence is not None
         if was_measured and attempt.moves + 1 == self._most_moves:
             why = f"others landed while it was measured, {pluralize(self._most_moves, 'time')} (parallel.landings)"
             raise Rejected(Outcome.REVERTED, Reason.OUTRUN, why)
-        if was_measured:
-            self._cycle += 1
-            self._first_of_cycle = attempt.number + 1
-        else:
-            self._set_top(attempt)
         attempt.moved_from = incumbent.commit
         self._next = OpenAttempt(
             attempt.number + 1,
-            self._cycle,
+            attempt.cycle + was_measured,
             structs.replace(
                 attempt.plan,
                 title=change.title,
@@ -226,27 +227,20 @@ class Attempts:
             moves=attempt.moves + was_measured,
         )
 
-    def _set_top(self, attempt: OpenAttempt) -> None:
-        self._others.append(self.top)
-        self.top = attempt
-
     def _add_measured(self, attempt: OpenAttempt) -> None:
         assert attempt.evidence
-        self._set_top(attempt)
         crash = repairable_failure(attempt.evidence, self._verify)
         if crash and self._take_repair(attempt):
-            self._next = self._continue(attempt, Problem(_CRASH_PROBLEM, f"{crash.why}\n\n{crash.printed}"))
+            problem = Problem(_CRASH_PROBLEM, f"{crash.why}\n\n{crash.printed}")
+            self._next = _continue(attempt, problem, attempt.cycle)
 
     def _add_rejected(self, attempt: OpenAttempt, rejected: Rejected) -> None:
         attempt.rejected = rejected
         if called := rejected.plan:
             attempt.plan = structs.replace(attempt.plan, title=called.title, text=called.text, tried=called.tried)
-        if self.top.candidate and not self.top.moved_from:
-            self._others.append(attempt)
+        if self.top is not attempt:
             note = f"the change went back to its author, without success: {rejected.why} ({rejected.reason})"
             self.notes = (*self.notes, note)
-        else:
-            self._set_top(attempt)
         if rejected.reason == Reason.CONFLICT and self._may_ask_again:
             self._may_ask_again = False
             self._next = structs.replace(
@@ -273,26 +267,27 @@ class Attempts:
         """
         change = CheckpointName("change", attempt.number + 1)
         is_begun = self._steps.has(change, change.rejection)
-        verdict = CheckpointName("verdict", self._cycle)
+        verdict = CheckpointName("verdict", attempt.cycle)
         has_repair = is_begun or (self._repairs_left > 0 and not self._steps.has(verdict, CheckpointName("record")))
         self._repairs_left -= has_repair
         return has_repair
 
-    def _continue(self, attempt: OpenAttempt, problem: Problem) -> OpenAttempt:
-        """The attempt that goes on from a candidate, under the name that its idea has by now."""
-        change, candidate, evidence = attempt.change, attempt.candidate, attempt.evidence
-        assert change and candidate and evidence
-        return OpenAttempt(
-            attempt.number + 1,
-            self._cycle,
-            structs.replace(attempt.plan, title=change.title, text=change.text, tried=change.tried),
-            PriorAttempt(change.edits, candidate.tree),
-            problem,
-            last_committed=attempt.number,
-            commits=candidate.commits,
-            runs=attempt.runs + len(evidence.runs),
-            moves=attempt.moves,
-        )
+
+def _continue(attempt: OpenAttempt, problem: Problem, cycle: int) -> OpenAttempt:
+    """The attempt that goes on from a candidate, under the name that its idea has by now."""
+    change, candidate, evidence = attempt.change, attempt.candidate, attempt.evidence
+    assert change and candidate and evidence
+    return OpenAttempt(
+        attempt.number + 1,
+        cycle,
+        structs.replace(attempt.plan, title=change.title, text=change.text, tried=change.tried),
+        PriorAttempt(change.edits, candidate.tree),
+        problem,
+        last_committed=attempt.number,
+        commits=candidate.commits,
+        runs=attempt.runs + len(evidence.runs),
+        moves=attempt.moves,
+    )
 
 
 def repairable_failure(evidence: Evidence, verify: Sequence[VerifyCommand]) -> Failure | None:

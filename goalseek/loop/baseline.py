@@ -21,13 +21,14 @@ from goalseek.humanize import abbreviate
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.loop.invocation import why_not_finish
 from goalseek.loop.iteration import Iteration, checkpointed
+from goalseek.loop.lanes import lanes_of
 from goalseek.loop.phases.log import log
 from goalseek.loop.phases.read_context import read_baseline_context, read_context_without_turn
 from goalseek.loop.phases.verify import verify_baseline
-from goalseek.loop.queued_iteration import record_left_behind
+from goalseek.measurement.ruler import Ruler
 from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Plan, Verdict
 from goalseek.project.config import Config
-from goalseek.project.landing import in_flight, landing
+from goalseek.project.landing import in_flight
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord
 from goalseek.statistics.guards import guard_warning
@@ -47,7 +48,13 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     config = note_dropped_files(project, project.config_for_baseline(), source)
     ruler = take_ruler(project, config)
     made_from = f"{ruler.digest} {project.repository.head()} {source or ''}"
-    iteration = Iteration(project, config, made_from, phase_limit, is_limited=False)
+    with lanes_of(project) as lanes:
+        iteration = Iteration(project, config, lanes, None, made_from, phase_limit, is_limited=False)
+        return _record_baseline(iteration, ruler, source)
+
+
+def _record_baseline(iteration: Iteration, ruler: Ruler, source: str | None) -> IterationRecord:
+    project, config = iteration.project, iteration.config
     context = read_baseline_context(iteration)
     candidate = _commit_baseline(iteration, context, source)
     evidence, verdict = verify_baseline(iteration, ruler.digest, candidate)
@@ -114,15 +121,14 @@ def end_unfinished(project: Project, command: str = "goalseek baseline") -> None
     ``scope.hidden_from`` changed, a limit is reached, the provider cannot start, or the last invocation failed in one),
     they are recorded as interrupted.
     """
-    with landing(project) as current:
-        candidate = current.unfinished_candidate(current.refs.tip)
-    if candidate is None and not in_flight(project):
+    flight = project.repository.flight()
+    if not flight and not in_flight(project):
         return
     config, why, author = None, RULER_CHANGED, ""
     with contextlib.suppress(GoalseekError):
         config = project.config()
         project.config_reader.refuse_changed_hidden_files(config)
-        commit = candidate.commit if candidate else next(iter(project.repository.flight().values()), ("",))[-1]
+        commit = next(iter(flight.values()), ("",))[-1]
         author = project.repository.load_commit(commit).trailers.get("Provider", "") if commit else ""
         why = why_not_finish(project, config, author)
         why = why and f"it could not be finished, and {command} was asked for: {why.splitlines()[0]}"
@@ -132,9 +138,17 @@ def end_unfinished(project: Project, command: str = "goalseek baseline") -> None
         option = "" if project.has_provider() else f" --provider {author}"
         raise GoalseekError(message, f"goalseek iterate{option} finishes it; then {command}", USAGE)
     config = config or project.config_for_baseline()
-    if candidate:
-        record_abandoned(Iteration(project, config, is_limited=False), why)
-    record_left_behind(project, config, lambda iteration: record_abandoned(iteration, why))
+    with lanes_of(project) as lanes:
+        for begun in in_flight(project) or (None,):
+            beside = project if lanes.is_alone else project.beside(lambda: None)
+            iteration = Iteration(beside, config, lanes, begun, is_limited=False)
+            if iteration.unfinished:
+                record = record_abandoned(iteration, why)
+                iteration.seat.leave_all()
+                if begun:
+                    beside.watch.on_record(record)
+            elif begun:
+                lanes.flight.remove(begun.iteration)
 
 
 def refuse_flights(project: Project, command: str) -> None:

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from goalseek.doctor.checks import ask_checks, check_fit
 from goalseek.doctor.subject import subject_of
-from goalseek.errors import GoalseekError, LimitReached
+from goalseek.errors import GoalseekError
 from goalseek.evaluation.holdout import due_looks, look_at_holdout
 from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
 from goalseek.files import read_object, write_atomic
@@ -26,7 +26,6 @@ from goalseek.measurement.verifier import has_stop_code
 from goalseek.phase_values import Ahead
 from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
-from goalseek.project.landing import landing
 from goalseek.project.limits import (
     ALONE,
     RUN_STOP_REASONS,
@@ -81,11 +80,6 @@ class Invocation:
     def needs_baseline(self) -> bool:
         """Whether nothing was measured yet that a candidate could be compared with."""
         return self.project.standing.baseline is None
-
-    def is_candidate_on_tip(self) -> bool:
-        """Whether an iteration that was under way alone has left its candidate there."""
-        with landing(self.project) as current:
-            return current.unfinished_candidate(current.refs.tip) is not None
 
     def next_config(
         self, get_spending: Callable[[], Spending] = lambda: ALONE, has_candidate: bool = False
@@ -142,14 +136,6 @@ class Invocation:
         assert self._config
         if has_stop_code(self._config.manifest, record.verify):
             self.project.stop = Stop(StopReason.VERIFIER_SAID_STOP, record.why, "see its output: goalseek show")
-
-    @contextlib.contextmanager
-    def ending_at_limit(self) -> Iterator[None]:
-        """A limit that is reached in this block ends the invocation, and leaves the iteration to a later one."""
-        try:
-            yield
-        except LimitReached as reached:
-            self.project.stop = reached.stop
 
     def claim(self) -> None:
         """At the end of a run, by a limit or at its target: measures baseline and best afresh, and the holdout.

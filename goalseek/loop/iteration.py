@@ -5,23 +5,31 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
+from goalseek.disk import machine_error
 from goalseek.doctor.diagnose import find_missing_path
 from goalseek.doctor.provider_checks import find_unseen_script
-from goalseek.errors import Rejected
+from goalseek.errors import GitFailed, Rejected
+from goalseek.git.command import ObjectsFailed
+from goalseek.git.commits import roll_back
 from goalseek.ledger.checkpoints import Begun, CheckpointName
 from goalseek.ledger.standing import MeasuredCommit, Standing
-from goalseek.loop.attempts import Attempts, OpenAttempt
+from goalseek.loop.attempts import Attempts, OpenAttempt, TipMoved
+from goalseek.loop.lanes import Lanes
+from goalseek.loop.seat import Seat
 from goalseek.loop.steps import StepRunner
+from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Ahead, Candidate, Change, Context, Decision, Evidence, IterationResult, Plan, Verdict
-from goalseek.project.approval import Approval, Question, commands_for, read_approval
+from goalseek.project.approval import Approval
 from goalseek.project.config import Config
-from goalseek.project.landing import Landing, landing
 from goalseek.project.project import Project
 from goalseek.proposal.call import Briefing, brief_iteration
+from goalseek.proposal.launch import forget_calls
 from goalseek.providers.fallback import ProviderChain
 from goalseek.values import Attempt, Phase, Reason
+from goalseek.workspace.places import LANDING, SLOT
 from goalseek.workspace.workspace import Workspace
 
 Value = TypeVar("Value")
@@ -50,35 +58,41 @@ def checkpointed(
 
 
 class Iteration:
-    """An iteration under way: its number, configuration, folder and steps, and standing and refs as it began.
+    """An iteration under way: its number, configuration, folder and steps, and its seat in the queue.
 
+    ``standing`` is that at which its candidate is a change of the incumbent: first the one that it was begun at.
     ``unfinished`` is the candidate that a kill left. ``not_stacked`` are sets of rejected changes that PLAN
-    could not put together. ``ahead`` are the iterations under way that were begun before it. What its phases have given
-    is None until then. Stored answers of another ``source`` are ignored. Without ``is_limited`` no phase asks the
-    limits of the run.
-    """
+    could not put together. ``ahead`` are the iterations under way that were begun before it. ``answers`` and
+    ``approved`` are what persons have said of it. What its phases have given is None until then.
 
-    is_alone = True
+    ``begun`` is how it began; without it, it is the next one of now. Stored answers of another ``source`` are ignored.
+    Without ``is_limited`` no phase asks the limits of the run.
+    """
 
     def __init__(
         self,
         project: Project,
         config: Config,
+        lanes: Lanes,
+        begun: Begun | None = None,
         source: str = "",
         phase_limit: int | None = None,
         is_limited: bool = True,
     ) -> None:
+        now = project.standing
         self.project = project
         self.config = config
-        self.phase_limit = phase_limit
-        with landing(project) as current:
-            self.refs = current.refs
-            self.unfinished = self._find_unfinished(current)
-            self.begun = self._begin(current.standing)
-        self.standing = project.ledger.standing_at(self.begun.seq)
-        self.number = self.begun.iteration
+        self.begun = begun = begun or Begun(now.next_iteration, now.seq, now.last_seal)
+        self.number = begun.iteration
+        self.seat = Seat(project, lanes, begun.iteration, begun.slot)
+        self.standing = project.ledger.standing_at(begun.seq)
+        self.unfinished = self._find_unfinished()
+        self._phase_limit = phase_limit
         limits = config.manifest.limits if is_limited else None
-        self.steps = StepRunner(project, self.begun, source, limits, phase_limit)
+        self.steps = StepRunner(project, begun, source, limits, phase_limit)
+        if not lanes.is_alone:
+            lane = f"{SLOT}{begun.slot}"
+            self.steps.places_of = lambda phase: project.places.beside(LANDING if phase == Phase.REVIEW else lane)
         self.folder = self.steps.folder
         self.briefing: Briefing | None = None
         self.plan: Plan | None = None
@@ -86,12 +100,15 @@ class Iteration:
         self.ahead: tuple[Ahead, ...] = ()
         self.attempts: Attempts | None = None
         self.decision: Decision | None = None
+        self.answers: dict[str, Approval] = {}
+        self.approved: set[bytes] = set()
         self._verdict: Verdict | None = None
 
     def take_context(self, context: Context) -> None:
         """Takes what the proposals are made from; what they may change is as it was when the iteration began."""
         self.config = self.project.config_reader.read_begun(self.config, context, self.project.confines.mounts)
         self.briefing = brief_iteration(self.project, self.config, context, self.standing, self.steps.usage_log)
+        self.seat.lanes.baton.notice()  # who is begun next waits for it
 
     def begin_attempts(self, plan: Plan) -> Attempts:
         """The attempts at this plan, of which none has been made."""
@@ -101,74 +118,105 @@ class Iteration:
         return self.attempts
 
     def begin_again(self, source: str) -> Iteration:
-        """The same iteration without what is stored of it, and without limits."""
-        return Iteration(self.project, self.config, source, self.phase_limit, is_limited=False)
+        """The same iteration without what is stored of it, and without limits, at the incumbent of its candidate."""
+        again = Iteration(
+            self.project, self.config, self.seat.lanes, self.begun, source, self._phase_limit, is_limited=False
+        )
+        again.seat = self.seat
+        assert self.unfinished
+        if self.unfinished.parent != self.standing.tip:
+            again._take_standing(self.project.ledger.standing_of_tip(self.unfinished.parent))
+        return again
 
     def attempts_before(self, candidate: Candidate, reason: str) -> tuple[Attempt, ...]:
-        """The earlier tries of a candidate, as the record of one that cannot be finished lists them."""
-        return tuple(Attempt(commit, reason) for commit in candidate.earlier)
-
-    def take_slot(self) -> None:
-        """Waits until its author may work in the workspace."""
-
-    def take_bench(self) -> None:
-        """Waits until it may be measured, and leaves the workspace to others."""
+        """The earlier tries of a candidate that cannot be finished, and with their incumbent those of earlier tips."""
+        repository, ledger = self.project.repository, self.project.ledger
+        attempts, tip = [], ""
+        for commit, following in pairwise(candidate.commits):
+            tip = tip or repository.load_commit(commit).parents[0]
+            if repository.load_commit(following).parents[0] == commit:
+                attempts.append(Attempt(commit, reason))
+            else:
+                incumbent = ledger.standing_of_tip(tip).incumbent
+                assert incumbent
+                attempts.append(Attempt(commit, Reason.MOVED, base_commit_hash=incumbent.commit))
+                tip = ""
+        return tuple(attempts)
 
     def stand_on(self, change: Change) -> Change:
         """Takes the standing at which this is a change of the incumbent."""
+        if change.base is not None:
+            self._take_standing(self.project.ledger.standing_at(change.base))
         return change
 
     def move_to_tip(self) -> None:
         """Takes the standing of now: what follows is a change of the present incumbent."""
+        self._take_standing(self.project.standing)
 
     def refuse_moved_tip(self, attempt: OpenAttempt) -> None:
         """Raises TipMoved where others have landed since it was begun, or was moved, and it is not measured yet."""
+        if self._is_outdated and not self.steps.has(CheckpointName("evidence", attempt.number)):
+            raise TipMoved(self.incumbent)
 
     def may_land(self, decision: Decision) -> bool:
         """Whether the decision is about the tip of now. Of what would be kept, it stays so until the iteration ends."""
+        if not decision.verdict:
+            return True
+        self.seat.take_landing()
+        if self._is_outdated:
+            self.seat.leave_all()
+            return False
         return True
 
-    def ask_person(self, question: Question) -> Approval | None:
-        """The answer of a person at the terminal, or of another process meanwhile; None where there is nobody."""
-        project = self.project
-        if not project.watch.is_attended():
-            return None
-
-        def read_answer() -> Approval | None:
-            project.activity.beat()
-            return read_approval(project.loaded.logs, question)
-
-        project.show("waiting", question.iteration, Phase.APPROVE, next=commands_for(question))
-        project.watch.on_question(question)
-        answer = project.watch.ask(question, read_answer)
-        project.show("running", question.iteration, Phase.APPROVE)
-        return answer
-
-    def candidates_beside(self) -> dict[int, str]:
-        """The commits of the other candidates under way, each by its iteration."""
-        return {}
-
-    def put_candidate(self, attempt: OpenAttempt, commit_hash: str) -> None:
-        """Makes a candidate's commit reachable: moves the tip to it."""
-        with landing(self.project) as current:
-            current.move_tip(attempt.commits[-1] if attempt.commits else self.standing.tip, commit_hash)
-
     def roll_back(self, candidate: Candidate) -> str | None:
-        """The commit that reverts a rejected candidate on the tip."""
-        with landing(self.project) as current:
-            return current.roll_back(candidate)
-
-    def note_answer(self, decision: Decision) -> None:
-        """Notes what a person has said of the change."""
+        """The commit that reverts a rejected candidate, so that the branch shows both; None where it shows neither."""
+        repository = self.project.repository
+        if not self.seat.lanes.is_alone:
+            return None
+        return roll_back(repository, candidate, repository.load_commit(candidate.commit).time)
 
     def clean_up(self) -> None:
         """Removes what only an iteration without a record needs."""
+        lanes = self.seat.lanes
+        self.project.repository.remove_flight(self.number)
+        if lanes.is_alone:
+            forget_calls(*self.project.places.lanes())
+        else:
+            lanes.flight.remove(self.number)
+        if lanes.clock:
+            lanes.clock.restart()
 
-    def _begin(self, standing: Standing) -> Begun:
-        return Begun(standing.next_iteration, standing.seq, standing.last_seal)
+    def recover_from(self, error: BaseException) -> bool:
+        """Whether it can be begun again, as after a cache was emptied; its workspaces are made anew for that."""
+        is_recorded = self.project.ledger.history.iteration(self.number) is not None
+        if is_recorded or not isinstance(error, FileNotFoundError | GitFailed | ObjectsFailed) or machine_error(error):
+            return False
+        for lane in self.seat.held:
+            lane.close_trees()
+            with contextlib.suppress(OSError):
+                remove_if_exists(lane.places.workspace)
+        return True
 
-    def _find_unfinished(self, current: Landing) -> Candidate | None:
-        return current.unfinished_candidate(self.refs.tip)
+    @property
+    def _is_outdated(self) -> bool:
+        return self.project.standing.tip != self.standing.tip
+
+    def _take_standing(self, standing: Standing) -> None:
+        self.standing = standing
+        if self.briefing:
+            self.briefing = self.briefing.at(standing)
+
+    def _find_unfinished(self) -> Candidate | None:
+        """Its newest candidate, after the earlier ones."""
+        repository = self.project.repository
+        commits = repository.flight().get(self.number, ())
+        if not commits:
+            return None
+        newest = repository.load_commit(commits[-1])
+        parent = newest.parents[0]
+        while parent in commits:
+            parent = repository.load_commit(parent).parents[0]
+        return Candidate(newest.name, newest.tree, parent, commits[:-1])
 
     @contextlib.contextmanager
     def ending_at_rejection(self) -> Iterator[None]:
@@ -187,19 +235,19 @@ class Iteration:
         return f"; {finding}" if finding else ""
 
     @property
-    def setting(self) -> tuple[int | None, str | None]:
-        """How many benches measure at once, on which host; none of both where one measures alone."""
-        return (None, None)
-
-    @property
-    def active_seconds(self) -> float | None:
-        """The seconds since the last record in which any of several was at work; None where there is one."""
-        return None
-
-    @property
     def base(self) -> int | None:
         """The number of the record at whose standing it is a change, where it has moved since it began."""
-        return None
+        return self.standing.seq if self.standing.seq != self.begun.seq else None
+
+    @property
+    def as_ahead(self) -> Ahead:
+        """What proposals that are begun after it may know of it."""
+        change, plan = self.attempts.latest.change if self.attempts else None, self.plan
+        if plan is None:
+            return Ahead(self.number)
+        prefix = self.project.places.prefix
+        files = tuple(edit.path for edit in change.edits) if change else tuple(prefix + path for path in plan.files)
+        return Ahead(self.number, change.title if change else plan.title, files, plan.stacked, plan.script)
 
     @property
     def incumbent(self) -> MeasuredCommit:
@@ -221,7 +269,7 @@ class Iteration:
     @property
     def workspace(self) -> Workspace:
         """The agent's tree, at the incumbent."""
-        self.take_slot()
+        self.seat.take_slot()
         return self.reviewers_workspace
 
     @property

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from goalseek.ledger.checkpoints import BEAT_SECONDS, Checkpoints, Flight
 from goalseek.locks import Baton
-from goalseek.project.landing import flight_of
+from goalseek.project.landing import flight_of, in_flight
 from goalseek.project.project import Project
 from goalseek.project.trees import Lane
 from goalseek.proposal.launch import forget_calls
@@ -125,24 +126,44 @@ class Lanes:
     The first bench is that of the project itself, which measures there whatever is measured alone. ``flight`` stores
     what is under way, ``clock`` counts the seconds of all of it together, ``balance`` those of slots and benches that
     wait for each other, ``benches`` says how many measure at once.
+
+    With one agent and one bench, and nothing left of several, one iteration is under way at a time: it ``is_alone``.
+    Slot, bench and landing are then the project's own lane, and its seconds are those of its phases: no ``clock``.
     """
 
-    def __init__(self, project: Project, baton: Baton, agents: int, benches: int) -> None:
+    def __init__(self, project: Project, agents: int, benches: int) -> None:
+        self.is_alone = agents == benches == 1 and not in_flight(project)
         self.benches = benches
+        self.baton = baton = Baton()
         self.flight = flight_of(project)
-        self.clock = ActiveClock(project, self.flight)
+        self.clock: ActiveClock | None = None
         self.slots: list[Resource] = []
-        self._project, self.baton, self._alone = project, baton, project.lane
-        project.lane.close_trees()
-        names = ["", *(f"bench-{number}" for number in range(1, benches))]
-        bench_lanes = [project.add_lane(name, number) for number, name in enumerate(names)]
-        self.bench = Resource("a bench", baton, bench_lanes)
+        self._project, self._own_lane = project, project.lane
+        self._lanes: list[Lane] = []
+        if self.is_alone:
+            self.bench = self.landing = Resource("its turn", baton, [project.lane])
+            self.slots.append(self.bench)
+        else:
+            self.clock = ActiveClock(project, self.flight)
+            project.lane.close_trees()
+            names = ["", *(f"bench-{number}" for number in range(1, benches))]
+            bench_lanes = [project.add_lane(name, number) for number, name in enumerate(names)]
+            self.bench = Resource("a bench", baton, bench_lanes)
+            self._lanes += [*bench_lanes, project.add_lane(LANDING)]
+            self.landing = Resource("the landing", baton, self._lanes[-1:])
+            project.enter(bench_lanes[0])
         self.balance = Balance(self.slots, self.bench)
-        landing_lane = project.add_lane(LANDING)
-        self.landing = Resource("the landing", baton, [landing_lane])
-        self._lanes = [*bench_lanes, landing_lane]
-        project.enter(bench_lanes[0])
         self.add_slots(agents)
+
+    @property
+    def setting(self) -> tuple[int | None, str | None]:
+        """How many benches measure at once, on which host; none of both where one measures alone."""
+        return (None, None) if self.is_alone else (self.benches, os.uname().nodename)
+
+    @property
+    def active_seconds(self) -> float | None:
+        """The seconds since the last record in which any of several was at work; None where there is one."""
+        return round(self.clock.seconds, 6) if self.clock else None
 
     def add_slots(self, agents: int) -> None:
         """Makes slots until there are so many."""
@@ -157,10 +178,20 @@ class Lanes:
 
     def close(self) -> None:
         """Ends all programs, and stores the state of all trees. Of calls that nobody resumes nothing is left."""
+        if self.is_alone:
+            return
         is_over = not self.flight.begun()
-        self._project.enter(self._alone)
+        self._project.enter(self._own_lane)
         with contextlib.ExitStack() as callbacks:
             if is_over:
-                callbacks.callback(forget_calls, *self._alone.places.lanes())
+                callbacks.callback(forget_calls, *self._own_lane.places.lanes())
             for lane in self._lanes:
                 callbacks.callback(lane.close)
+
+
+@contextlib.contextmanager
+def lanes_of(project: Project, agents: int = 1, benches: int = 1) -> Iterator[Lanes]:
+    """The lanes of so many, closed after this block, in which this thread has the baton."""
+    lanes = Lanes(project, agents, benches)
+    with contextlib.closing(lanes), lanes.baton:
+        yield lanes

@@ -11,14 +11,15 @@ from goalseek.loop.baseline import is_abandoned, measure_baseline, record_abando
 from goalseek.loop.invocation import Invocation
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.phases.apply_change import apply_change
+from goalseek.loop.phases.approve import apply_approval, needs_approval
 from goalseek.loop.phases.commit import commit
-from goalseek.loop.phases.decide import apply_approval, decide, needs_approval
+from goalseek.loop.phases.decide import decide
 from goalseek.loop.phases.log import log
 from goalseek.loop.phases.plan import make_plan
 from goalseek.loop.phases.read_context import read_context
 from goalseek.loop.phases.review import asks_reviewer, review_candidate
 from goalseek.loop.phases.verify import verify
-from goalseek.loop.queue import open_queue
+from goalseek.loop.queue import Queue
 from goalseek.records import IterationRecord
 
 
@@ -29,13 +30,7 @@ def iterate(invocation: Invocation) -> Iterator[IterationRecord]:
             if invocation.needs_baseline:
                 yield measure_baseline(invocation.project)
                 continue
-            if queue := open_queue(invocation, config, run_iteration):
-                yield from queue.run()
-                continue
-            with invocation.ending_at_limit():
-                record = run_iteration(Iteration(invocation.project, config))
-                invocation.count_iteration(record)
-                yield record
+            yield from Queue(invocation, config, run_iteration).run()
         invocation.claim()
 
 
@@ -54,7 +49,7 @@ def run_iteration(iteration: Iteration) -> IterationRecord:
             for attempt in attempts:  # the first one, repairs, and changes that a reviewer asks for or the tip outran
                 with attempts.trying(attempt):
                     change = attempt.change = iteration.stand_on(apply_change(iteration, attempt))
-                    iteration.take_bench()
+                    iteration.seat.take_bench()
                     candidate = attempt.candidate = commit(iteration, attempt, change)
                     iteration.refuse_moved_tip(attempt)
                     attempt.evidence, attempt.verdict = verify(iteration, attempt, change, candidate)
@@ -67,7 +62,6 @@ def run_iteration(iteration: Iteration) -> IterationRecord:
                 if attempts.are_over:  # after a review that led nowhere the decision is the review's
                     if needs_approval(iteration, attempts.top, decision):
                         decision = apply_approval(iteration, attempts.top, decision)
-                        iteration.note_answer(decision)
                     if not iteration.may_land(decision):
                         attempts.move(attempts.top, iteration.incumbent)
             iteration.decision = decision

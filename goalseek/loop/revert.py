@@ -10,7 +10,7 @@ from msgspec import structs
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Rejected
 from goalseek.evaluation.measurements import with_last_lines
-from goalseek.git.commits import candidate_message, revert_message
+from goalseek.git.commits import Commit, candidate_message, revert_message
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
@@ -18,6 +18,7 @@ from goalseek.ledger.artifacts import clear_attempts
 from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.baseline import end_unfinished, refuse_paid_proposal
 from goalseek.loop.iteration import Iteration, checkpointed
+from goalseek.loop.lanes import lanes_of
 from goalseek.loop.phases.apply_change import change_between
 from goalseek.loop.phases.log import log
 from goalseek.loop.phases.read_context import read_context_without_turn
@@ -43,12 +44,17 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
     project.config_reader.refuse_changed_hidden_files(config)
     refuse_paid_proposal(project, f"goalseek revert {number}")
     end_unfinished(project, f"goalseek revert {number}")
-    repository, standing = project.repository, project.standing
-    commit = repository.load_commit(str(kept.commit_hash))
+    commit = project.repository.load_commit(str(kept.commit_hash))
     tree = _merge_without(project, kept)
-    iteration = Iteration(project, config, f"revert {number} {tree}", is_limited=False)
+    with lanes_of(project) as lanes:
+        iteration = Iteration(project, config, lanes, None, f"revert {number} {tree}", is_limited=False)
+        return _record_revert(iteration, number, commit, tree, " ".join(why.split()))
+
+
+def _record_revert(iteration: Iteration, number: int, commit: Commit, tree: str, text: str) -> IterationRecord:
+    project, repository, standing = iteration.project, iteration.project.repository, iteration.standing
     context = read_context_without_turn(iteration)
-    title, text = revert_message(commit).rstrip("\n"), " ".join(why.split())
+    title = revert_message(commit).rstrip("\n")
     change = _apply_revert(iteration, tree, Plan(title.partition("\n")[0], text, provider=PERSON))
     message = candidate_message(title, repository.name, project.run_id, iteration.number, PERSON)
     candidate = Candidate(repository.commit(tree, (standing.tip,), message, context.moment), tree, standing.tip)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
-from goalseek.git.commits import candidate_commits, commit_lines, roll_back
-from goalseek.git.repository import RefMove, RefMoved, Refs, Repository, ref_moved_error
+from goalseek.git.commits import candidate_commits, commit_lines
+from goalseek.git.repository import RefMove, RefMoved, Refs, ref_moved_error
 from goalseek.ledger.artifacts import (
     is_run_folder,
     prune_artifacts,
@@ -25,7 +25,6 @@ from goalseek.ledger.checkpoints import Begun, Flight
 from goalseek.ledger.ledger import AnyRecord
 from goalseek.ledger.seal import key_of
 from goalseek.ledger.standing import Standing
-from goalseek.phase_values import Candidate
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord
 from goalseek.values import StopReason
@@ -57,10 +56,16 @@ def flight_of(project: Project) -> Flight:
 
 
 def in_flight(project: Project) -> list[Begun]:
-    """Those that a kill has left, oldest first; also candidates of which nothing else is stored, of another run say."""
-    begun = {one.iteration: one for one in flight_of(project).begun()}
-    now = project.standing.seq, project.standing.last_seal
-    return [begun.get(number, Begun(number, *now)) for number in sorted({*begun, *project.repository.flight()})]
+    """Those that a kill has left of several at once, oldest first.
+
+    Also candidates of which nothing else is stored, of another run say. The candidate of the next iteration alone is
+    what one at a time leaves, which is in its place already.
+    """
+    begun, standing = {one.iteration: one for one in flight_of(project).begun()}, project.standing
+    numbers = {*begun, *project.repository.flight()}
+    if not begun and numbers == {standing.next_iteration}:
+        return []
+    return [begun.get(number, Begun(number, standing.seq, standing.last_seal)) for number in sorted(numbers)]
 
 
 class Landing:
@@ -93,27 +98,6 @@ class Landing:
             self._record = sealed
         return sealed
 
-    def move_tip(self, before: str | None, after: str) -> None:
-        """Moves the tip from ``before`` to ``after``. Raises GoalseekError where it is at neither."""
-        if before == after:
-            return
-        try:
-            self._repository.move([RefMove(self._repository.tip_ref, before, after)])
-        except RefMoved:
-            tip = self.refs.tip
-            if tip != after:
-                raise ref_moved_error(self._repository.tip_ref, before or "nothing", tip) from None
-
-    def roll_back(self, candidate: Candidate) -> str:
-        """The commit that reverts a rejected candidate."""
-        return roll_back(self._repository, candidate, self._repository.load_commit(candidate.commit).time)
-
-    def unfinished_candidate(self, tip: str | None) -> Candidate | None:
-        """The candidate that an iteration without a record has put on the tip; None where the tip is elsewhere."""
-        before = self.standing.tip
-        commits = unfinished_commits(self._repository, self.standing, tip) if tip and before and tip != before else ()
-        return Candidate(commits[-1], self._repository.tree_of(commits[-1]), before, commits[:-1]) if commits else None
-
     def follow_record(self) -> None:
         """Moves tip and branch to where the record of an iteration that was appended says."""
         if self._record is None:
@@ -131,10 +115,9 @@ class Landing:
         if self.standing.last is None:
             self._refuse_branch_without_records(refs)
             return
-        is_ahead = bool(refs.tip and unfinished_commits(self._repository, self.standing, refs.tip))
-        if not is_ahead:
+        if not self._take_candidate_from(refs.tip):
             self._refuse_moved_tip(refs)
-        self._move_refs(refs, is_ahead)
+        self._move_refs(refs)
         self._forget_flights()
         folder = self._run_folder
         is_finished = (folder / "git_after.txt").exists()  # the last to be written: the others may be missing or torn
@@ -143,6 +126,17 @@ class Landing:
             self._write_git_after(refs)
         history = self._project.ledger.history
         prune_outputs(run_folders(self._loaded.runs), self._loaded.manifest.log, self.standing, history)
+
+    def _take_candidate_from(self, tip: str | None) -> bool:
+        """Gives the candidate that an earlier version left on the tip refs of its own; gives whether there is one."""
+        standing, repository = self.standing, self._repository
+        if tip is None or tip == standing.tip:
+            return False
+        number = standing.next_iteration
+        commits = candidate_commits(repository.load_commit, tip, standing.tip, repository.name, number)
+        for attempt, commit in enumerate(commits, 1):
+            repository.add_flight(number, attempt, commit)
+        return bool(commits)
 
     def _forget_flights(self) -> None:
         """Forgets of the iterations beside each other those that are recorded, and proposals to a run given up."""
@@ -164,11 +158,11 @@ class Landing:
     def _run_folder(self) -> Path:
         return self._project.run_folder(self._last.iteration)
 
-    def _move_refs(self, refs: Refs, is_tip_ahead: bool = False) -> None:
+    def _move_refs(self, refs: Refs) -> None:
         """Moves tip and branch together to where the records say; a branch that is checked out stays where it is."""
         repository, tip = self._repository, self.standing.tip
         moves = []
-        if refs.tip != tip and not is_tip_ahead:
+        if refs.tip != tip:
             moves.append(RefMove(repository.tip_ref, refs.tip, tip))
         if refs.branch != tip and not refs.branch_is_checked_out:
             self._refuse_moved_branch(refs)
@@ -229,8 +223,3 @@ class Landing:
         fetch_hint = "fetch them: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
         hint = f"{fetch_hint}; or begin another climb: git branch -m {branch} {repository.name}-before"
         raise GoalseekError(message, hint, StopReason.REPOSITORY)
-
-
-def unfinished_commits(repository: Repository, standing: Standing, commit: str) -> tuple[str, ...]:
-    """The commits of the iteration that was under way, oldest first, up to this one; none where it is another's."""
-    return candidate_commits(repository.load_commit, commit, standing.tip, repository.name, standing.next_iteration)

@@ -10,7 +10,7 @@ from test_queue import begin
 
 import goalseek
 from goalseek.errors import GoalseekError
-from goalseek.loop.queued_iteration import QueuedIteration
+from goalseek.loop.seat import Seat
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK
 
 
@@ -35,15 +35,15 @@ def test_an_error_while_the_caller_has_a_record_is_raised_once_it_asks_for_more(
 ) -> None:
     agent = '[ $GOALSEEK_ITERATION = 1 ] || while [ ! -e "$HOME/told" ]; do sleep 0.02; done; echo 1 > a.txt'
     project = begin(tmp_path / "repository", agent=agent, parallel={"agents": 2, "benches": 2})
-    take_bench, failures = QueuedIteration.take_bench, []
+    take_bench, failures = Seat.take_bench, []
 
-    def fail_once(iteration: QueuedIteration) -> None:
-        if iteration.number == 2 and not failures:
-            failures.append(iteration)
+    def fail_once(seat: Seat) -> None:
+        if seat.number == 2 and not failures:
+            failures.append(seat)
             raise ValueError("planted")
-        take_bench(iteration)
+        take_bench(seat)
 
-    monkeypatch.setattr(QueuedIteration, "take_bench", fail_once)
+    monkeypatch.setattr(Seat, "take_bench", fail_once)
     with pytest.raises(ValueError, match="planted"):
         for record in goalseek.iterate(goalseek.load(project.manifest), iterations=2):
             if record.iteration == 1:

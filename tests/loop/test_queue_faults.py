@@ -41,13 +41,13 @@ def test_one_whose_workspace_somebody_removes_while_goalseek_works_in_it_goes_on
 
 BUG = """
 from goalseek.__main__ import main
-from goalseek.loop.queued_iteration import QueuedIteration
-real = QueuedIteration.take_bench
-def planted(iteration):
-    if iteration.number == 2:
+from goalseek.loop.seat import Seat
+real = Seat.take_bench
+def planted(seat):
+    if seat.number == 2:
         raise ValueError("planted")
-    return real(iteration)
-QueuedIteration.take_bench = planted
+    return real(seat)
+Seat.take_bench = planted
 main()
 """
 

@@ -48,6 +48,21 @@ def test_step_does_exactly_one_phase_and_names_the_next(project: Project) -> Non
     assert [record["notes"] for record in project.iterations()] == [[], []], "nothing was cut short"
 
 
+def test_a_candidate_waits_in_a_ref_of_its_own_until_its_record_moves_tip_and_branch(project: Project) -> None:
+    project.set_moves(answer(0))
+    project.check("baseline")
+    tip, flight = "refs/goalseek/demo/tip", "refs/goalseek/demo/flight"
+    before = project.git("rev-parse", tip, "goalseek/demo")
+    while "done: COMMIT" not in project.check("step"):
+        pass
+    candidate = project.git("for-each-ref", "--format=%(objectname)", flight)
+    assert candidate and project.git("rev-parse", tip, "goalseek/demo") == before
+    record = project.climb("iterate", "-n", "1")[-1]
+    assert (record["outcome"], record["commit_hash"]) == ("reverted", candidate)
+    assert project.git("rev-parse", tip, "goalseek/demo").split() == [record["rollback_commit_hash"]] * 2
+    assert project.git("rev-parse", f"{tip}^") == candidate and not project.git("for-each-ref", flight)
+
+
 def test_a_run_of_the_baseline_is_called_so(waiting: Project) -> None:
     waiting.write({"hidden/judge.sh": WAITING.replace("= 1 ]", "= 0 ]")})
     waiting.commit()

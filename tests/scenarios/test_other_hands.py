@@ -227,7 +227,7 @@ def test_a_candidate_whose_stored_answers_are_gone_is_recorded_as_interrupted(wa
     started = at_work(waiting)
     started.send_signal(signal.SIGTERM)
     started.communicate(timeout=20)
-    candidate = waiting.git("rev-parse", TIP)
+    candidate = waiting.git("rev-parse", "refs/goalseek/demo/flight/1/1")
     lay("git clean", waiting)
     home("go").touch()
     told = [waiting.run("step", "--json").stdout for _ in range(2)]

@@ -39,7 +39,7 @@ sys.addaudithook(hook)
 from goalseek.__main__ import main
 from goalseek.git.repository import Repository
 from goalseek.project.landing import Landing
-from goalseek.loop.queued_iteration import QueuedIteration
+from goalseek.loop.iteration import Iteration
 def tell(owner, name, event):
     real = getattr(owner, name)
     def call(*arguments, **more):
@@ -50,7 +50,7 @@ def tell(owner, name, event):
     setattr(owner, name, call)
 tell(os, "fsync", "fsync")
 tell(Repository, "move", "refs")
-append, clean_up = Landing.append, QueuedIteration.clean_up
+append, clean_up = Landing.append, Iteration.clean_up
 def begin(*arguments):
     global counts
     counts = True
@@ -60,7 +60,7 @@ def end(iteration):
     clean_up(iteration)
     print("LANDED", iteration.number)
     counts = False
-Landing.append, QueuedIteration.clean_up = begin, end
+Landing.append, Iteration.clean_up = begin, end
 main()
 """
 

@@ -14,6 +14,7 @@ from goalseek.loop.baseline import measure_baseline, refuse_flights
 from goalseek.loop.ending import recording_end
 from goalseek.loop.invocation import limit_stop
 from goalseek.loop.iteration import Iteration
+from goalseek.loop.lanes import lanes_of
 from goalseek.loop.loop import run_iteration
 from goalseek.project.opening import open_project, provider_from_options
 from goalseek.project.project import Project
@@ -56,7 +57,8 @@ def run_phase(project: Project) -> tuple[str, str]:
             config = project.config()
             if stop := limit_stop(project, config):
                 raise _stop_error(stop)
-            record = run_iteration(Iteration(project, config, phase_limit=1))
+            with lanes_of(project) as lanes:
+                record = run_iteration(Iteration(project, config, lanes, phase_limit=1))
     except LimitReached as reached:
         raise _stop_error(reached.stop) from None
     except Paused as paused:

@@ -39,15 +39,15 @@ def commit(iteration: Iteration, attempt: OpenAttempt, change: Change) -> Candid
     duplicate = project.ledger.history.measured_in(standing.ruler, tree)
     if duplicate is not None:
         raise Rejected(Outcome.SKIPPED, Reason.DUPLICATE, f"the same tree was measured in iteration {duplicate}")
-    for other, commit_hash in iteration.candidates_beside().items():
-        if repository.tree_of(commit_hash) == tree:
+    for other, commits in repository.flight().items():
+        if other != iteration.number and repository.tree_of(commits[-1]) == tree:
             raise Rejected(Outcome.SKIPPED, Reason.DUPLICATE, f"the same tree is being measured in iteration {other}")
     title = f"{change.title} (try {len(attempt.commits) + 1})" if attempt.commits else change.title
     author, _ = iteration.author_of(change)
     message = candidate_message(title, repository.name, project.run_id, iteration.number, author)
     parent = attempt.commits[-1] if attempt.commits else standing.tip
     commit_hash = repository.commit(tree, (parent,), message, iteration.context.moment)
-    iteration.put_candidate(attempt, commit_hash)
+    repository.add_flight(iteration.number, attempt.number, commit_hash)
     if attempt.last_committed:
         publish_candidate(iteration.folder, attempt_folder, attempt.last_committed)
     return Candidate(commit_hash, tree, standing.tip, attempt.commits)

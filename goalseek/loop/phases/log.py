@@ -20,7 +20,6 @@ from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
 from goalseek.project.landing import Landing, landing
-from goalseek.proposal.launch import forget_calls
 from goalseek.providers.prompt_templates import versions
 from goalseek.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.values import Outcome, Phase, to_plain
@@ -34,7 +33,7 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     """
     project = iteration.project
     project.shares.list_again()
-    record = structs.replace(_make_record(iteration, result, ruler), active_seconds=iteration.active_seconds)
+    record = structs.replace(_make_record(iteration, result, ruler), active_seconds=iteration.seat.lanes.active_seconds)
     with landing(project) as current:
         _begin_run(iteration, record, current)
         sealed_record = current.append(record, ruler.to_json() if ruler else None)
@@ -45,8 +44,7 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     iteration.clean_up()
     if ruler is None:
         remove_approval(project.loaded.logs, iteration.number)
-    if iteration.is_alone:
-        forget_calls(*project.places.lanes())
+    if iteration.seat.lanes.is_alone:  # of several the queue tells it, once the others may go on meanwhile
         project.watch.on_record(sealed_record)
     return sealed_record
 
@@ -60,7 +58,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
     has_author = verdict.outcome != Outcome.BASELINE
     provider, model = iteration.author_of(change, plan) if has_author else ("", "")
     share = manifest.scope.share
-    benches, host = (evidence.benches, evidence.host) if evidence.runs else iteration.setting
+    benches, host = (evidence.benches, evidence.host) if evidence.runs else iteration.seat.lanes.setting
     stacked = plan.stacked if plan else ()
     turn_note = "" if stacked else result.context.turn_note  # the turn begins with its first proposal
     return IterationRecord(

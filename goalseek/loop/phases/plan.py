@@ -50,7 +50,7 @@ def _ask_for_plan(iteration: Iteration, asking: _Asking) -> Plan:
         write_plan(iteration.folder / "plan.md", asking.stack)
         return asking.stack
     assert iteration.briefing
-    iteration.take_slot()  # READ_CONTEXT has done so, unless it was before a kill
+    iteration.seat.take_slot()  # READ_CONTEXT has done so, unless it was before a kill
     call = build_call(iteration.briefing, Request("plan", asking.number, problem=asking.problem))
     reply, failure = ask(lambda: iteration.provider.plan(call), iteration.steps.usage_log)
     with (iteration.folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:

@@ -128,6 +128,6 @@ def _write_artifacts(iteration: Iteration) -> tuple[str, ...]:
     """Writes the state of git and the machine; gives the last commits, a line each."""
     repository, folder = iteration.project.repository, iteration.folder
     commits = tuple(commit_lines(repository, iteration.standing.tip or repository.head(), _COMMITS))
-    write_git_state(folder / "git_before.txt", iteration.refs, repository.branch, commits)
+    write_git_state(folder / "git_before.txt", repository.refs(), repository.branch, commits)
     write_environment(folder / "env.json")
     return commits

@@ -49,7 +49,7 @@ def _next_measurement(
     project, manifest, standing = iteration.project, iteration.config.manifest, iteration.standing
     assert standing.incumbent and standing.baseline
     lines_saved = change.lines_removed - change.lines_added
-    benches, host = iteration.setting
+    benches, host = iteration.seat.lanes.setting
     if not evidence.runs:
         evidence = Evidence(benches=benches, host=host)
     setting = setting_of(evidence.benches, evidence.host)
