@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from goalseek.humanize import abbreviate, better_or_worse, format_duration, format_number, format_percent, parse_share
+from goalseek.manifest.tables import TIME_SOURCES
 from goalseek.statistics.scale import MAD_TO_SD, Scale, mean, median, scale_of, solve, variance
 
 ITERATIONS = 100
@@ -157,17 +158,16 @@ def _drift(scale: Scale, values: Sequence[float]) -> float | None:
 class PlannedClimb(Struct, frozen=True):
     """The climb that the figures are for: the metric, the iterations planned, the ``seconds`` that one run takes.
 
-    ``direction`` is None where nobody said which is better. ``is_time`` says that the number is a time, ``is_wall``
-    that it is wall time; ``is_project`` says that there is a manifest. ``fixed_seed`` is a note on code that fixes a
-    seed, "" where none is known. ``draws_seed`` says that its code takes ``GOALSEEK_SEED`` already.
+    ``direction`` is None where nobody said which is better. ``source`` is the metric's; ``is_project`` says that there
+    is a manifest. ``fixed_seed`` is a note on code that fixes a seed, "" where none is known. ``draws_seed`` says that
+    its code takes ``GOALSEEK_SEED`` already.
     """
 
     direction: str | None
     seconds: float
     min_delta: float | str = 0.0
     iterations: int = ITERATIONS
-    is_time: bool = False
-    is_wall: bool = False
+    source: str | None = None
     is_project: bool = True
     fixed_seed: str = ""
     draws_seed: bool = False
@@ -236,7 +236,7 @@ def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:
             f"candidate: {doctor}"
         )
         return [doubt, *filter(None, [climb.fixed_seed or fixed_seed_hint(climb.seconds)])]
-    wide = wall_time_hint(report.values) if climb.is_wall else None
+    wide = wall_time_hint(report.values) if climb.source == "wall" else None
     suggestions = [f"{wide}: {CPU_TIME}"] if wide else []
     if not climb.draws_seed:
         seed = "seed all that draws at random with $GOALSEEK_SEED"
@@ -246,7 +246,7 @@ def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:
         "repeat: a climb does so for what may be better, up to metric.max_repeats times; a command that gives the mean "
         "of four runs has half the sd, at four times the cost",
     ]
-    if climb.is_time:
+    if climb.source in TIME_SOURCES:
         suggestions.append("for a time, let the command give the minimum of several runs")
     return suggestions
 

@@ -12,7 +12,6 @@ from goalseek.values import Number
 
 Pair = tuple[Number, Number]
 _CLIP = 2.5
-_SHIFT = 2.5
 POOLED_PAIRS = 5
 MAD_TO_SD = 1.4826  # of normal values
 
@@ -52,16 +51,6 @@ class Scale(Struct, frozen=True):
     def all(self, values: Iterable[float]) -> list[float]:
         """The values on this scale."""
         return [self.x(value) for value in values]
-
-    def has_shifted(self, sd: float, old: Sequence[float], fresh: Sequence[float]) -> bool:
-        """Whether the medians of two sets of runs of the same code differ by more than 2.5·sd·√(1/n + 1/m).
-
-        ``sd`` is of successive differences, which a shift does not widen. False if one of the sets is empty.
-        """
-        if not old or not fresh:
-            return False
-        distance = abs(self.x(self.middle(old)) - self.x(self.middle(fresh)))
-        return distance > _SHIFT * sd * math.sqrt(1 / len(old) + 1 / len(fresh))
 
 
 def scale_of(direction: str, all_positive: bool) -> Scale:

@@ -48,6 +48,7 @@ from goalseek.values import Outcome, Reason, VerifierRun
 
 MIN_INCUMBENT_RUNS = 3
 REUSED_IN_TURNS = 3
+SHIFT = 2.5  # sd of the difference between old and fresh runs
 KEEPING_RUNS = 3  # of the candidate
 BETA = 0.3
 LEAST_ALPHA, MOST_ALPHA = 0.01, 0.5
@@ -152,7 +153,10 @@ def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[Ver
     if len(candidate_values) == 1 and values_before and screening.gain < 0:
         return _verdict(metric, state, screening, Reason.WORSE, None, bar)
     old = reused[-REUSED_IN_TURNS:] + before
-    old = [] if scale.has_shifted(sd, old, fresh) else old
+    if old and fresh:
+        # The sd is of successive differences, which a shift does not widen.
+        shift = abs(scale.x(scale.middle(old)) - scale.x(scale.middle(fresh)))
+        old = [] if shift > SHIFT * sd * math.sqrt(1 / len(old) + 1 / len(fresh)) else old
     incumbent_values = (old + fresh)[-MAX_INCUMBENT_RUNS:]
     known = (known + incumbent_now)[-MAX_INCUMBENT_RUNS:]
     comparison = Comparison(scale, sd, incumbent_values, candidate_values, known)

@@ -88,7 +88,7 @@ def test_a_drift_is_told_as_who_asked_sees_it(direction: str | None, said: str) 
 
 
 def test_advice_is_in_order_and_names_a_timing_and_a_seed() -> None:
-    firsts = [text.split(" ")[0] for text in advice(drawn(10), PlannedClimb("minimize", 1.0, is_time=True))]
+    firsts = [text.split(" ")[0] for text in advice(drawn(10), PlannedClimb("minimize", 1.0, source="cpu"))]
     assert firsts == ["seed", "enlarge", "repeat:", "for"]
     assert len(advice(drawn(10), PlannedClimb("minimize", 1.0))) == 3
     drawn_already = PlannedClimb("minimize", 1.0, draws_seed=True)
@@ -96,11 +96,11 @@ def test_advice_is_in_order_and_names_a_timing_and_a_seed() -> None:
 
 
 def test_wall_times_that_are_far_apart_are_better_taken_as_processor_time() -> None:
-    climb = PlannedClimb("minimize", 1.0, is_time=True, is_wall=True)
+    climb = PlannedClimb("minimize", 1.0, source="wall")
     near, far = noise_report("minimize", (0.30, 0.31, 0.32)), noise_report("minimize", (0.30, 0.31, 0.35))
     assert not any('metric.source = "cpu"' in text for text in advice(near, climb))
     assert advice(far, climb)[0].startswith("the wall times differ by 16.1%:")
-    assert not any('metric.source = "cpu"' in text for text in advice(far, PlannedClimb("minimize", 1.0, is_time=True)))
+    assert not any('metric.source = "cpu"' in text for text in advice(far, PlannedClimb("minimize", 1.0, source="cpu")))
     report = noise_report("minimize", [3.0, 3.0, 3.0])
     long, short = (advice(report, PlannedClimb("minimize", seconds)) for seconds in (600.0, 0.1))
     assert "fit that one seed" in long[-1] and "10m 00s" in long[-1]

@@ -87,8 +87,7 @@ def run(options: argparse.Namespace) -> int:
             0.0,
             metric.min_delta,
             manifest.limits.iterations or ITERATIONS,
-            is_time=metric.source in TIME_SOURCES,
-            is_wall=metric.source == "wall",
+            source=metric.source,
             fixed_seed=str(fixed_seed_note(objects, target.config, target.tree) or ""),
             draws_seed=draws_seed,
         )
@@ -122,7 +121,7 @@ def _repeat_command(options: argparse.Namespace) -> int:
     options.query = None  # it was the metric's
     print_message(options, "noise: the command runs here, as you, outside the sandbox; nothing is recorded")
     direction = "minimize" if is_time else options.direction
-    climb = PlannedClimb(direction, 0.0, is_time=is_time, is_wall=is_time, is_project=False)
+    climb = PlannedClimb(direction, 0.0, source=reading.source, is_project=False)
     what = "seconds" if is_time else f"{options.regex or reading.query}"
     plain = {"command": options.command, "direction": direction}
     results = repeat_command(options.command, start_folder(options), reading, timeout, options.count)
@@ -149,7 +148,7 @@ def _print_noise(
             measurements.append(result)
             seconds = median([measurement.seconds for measurement in measurements])
             if not result.before:
-                value = format_number(result.value, "s" if climb.is_time else "")
+                value = format_number(result.value, "s" if climb.source in TIME_SOURCES else "")
                 to_go = time_to_go(options.count - len(measurements), seconds)
                 text = f"{value:>9}  {format_duration(result.seconds)}{to_go}"
                 print_message(options, f"{len(measurements):>4} of {options.count}  {text}")
