@@ -25,7 +25,8 @@ def quote_path(path: str, is_forced: bool = False) -> str:
     writing direction, so that a name is shown as it is. Git reads every form that this gives. Where ``is_forced``, it
     is quoted in any case, as where git takes another character for the end of the name.
     """
-    if not is_forced and not any(char in '"\\' or _is_odd(char) for char in path):
+    is_plain = path.isascii() and path.isprintable()  # as most are: a look at each character takes longer
+    if not is_forced and not any(char in path for char in '"\\') and (is_plain or not any(map(_is_odd, path))):
         return path
     parts = []
     for char in path:

@@ -68,7 +68,10 @@ def list_folder(root: Path, limit: int | None = None, is_skipped: Callable[[str]
                         inner.append(path + "/")
                 elif not is_skipped(path):
                     status = item.stat(follow_symlinks=False)
-                    files.append(ListedFile(path, status.st_size, status.st_mtime_ns, _kind_of(status.st_mode)))
+                    kind = "link" if stat.S_ISLNK(status.st_mode) else "other"
+                    if stat.S_ISREG(status.st_mode):
+                        kind = "program" if status.st_mode & stat.S_IXUSR else "file"
+                    files.append(ListedFile(path, status.st_size, status.st_mtime_ns, kind))
         pending += reversed(inner)
     return tuple(files[:limit])
 
@@ -91,12 +94,6 @@ def changed_paths(before: Listing, after: Listing) -> list[str]:
     """The paths that are in one of the two only, or with another size, time or kind."""
     was, now = {item.path: item for item in before}, {item.path: item for item in after}
     return sorted(path for path in {**was, **now} if was.get(path) != now.get(path))
-
-
-def _kind_of(mode: int) -> str:
-    if stat.S_ISREG(mode):
-        return "program" if mode & stat.S_IXUSR else "file"
-    return "link" if stat.S_ISLNK(mode) else "other"
 
 
 def occupied_paths(root: Path, paths: Iterable[str]) -> list[str]:
