@@ -6,7 +6,6 @@ import contextlib
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct, structs
@@ -46,8 +45,7 @@ _WHOLE_MINUTES = 600.0  # seconds, above which minutes are told as whole ones
 class Briefing(Struct, frozen=True):
     """What all calls of one iteration are made from: its context, the past tries, and the brief of both.
 
-    A program is written to ``usage_log`` before it starts, a prompt to ``run_folder``. ``standing`` is that at which
-    the workspace stands.
+    A program is written to ``usage_log`` before it starts. ``standing`` is that at which the workspace stands.
     """
 
     project: Project
@@ -56,7 +54,6 @@ class Briefing(Struct, frozen=True):
     history: tuple[PastIteration, ...]
     brief: dict[str, Any]
     usage_log: UsageLog
-    run_folder: Path
     standing: Standing
 
     def at(self, standing: Standing) -> Briefing:
@@ -76,8 +73,7 @@ def brief_iteration(
     """The briefing of an iteration, with the past tries under this ruler."""
     history = read_history(project, context.best_iteration, config.manifest, config.scope)
     brief = make_brief(context, history, config.manifest, standing.for_run(project.run_id), config.scope)
-    folder = project.run_folder(context.iteration)
-    return Briefing(project, config, context, history, brief, usage_log, folder, standing)
+    return Briefing(project, config, context, history, brief, usage_log, standing)
 
 
 class CallEdits(Protocol):
@@ -104,7 +100,7 @@ class _IterationCall(AgentLaunch, kw_only=True):
     def note_prompt(self, prompt: str) -> None:
         """Writes what is asked, before it is."""
         self.sent_prompt = prompt
-        write_prompt(self.briefing.run_folder, self.name, prompt)
+        write_prompt(self.project.run_folder(self.briefing.context.iteration), self.name, prompt)
 
     def run(
         self, call: Call, spec: LaunchSpec, launch: Launch, stdin: bytes, on_output: Callable[[bytes], object]
@@ -222,8 +218,9 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
     seconds = min((max(bound, 0.0) for bound in bounds if bound is not None), default=None)
     minutes = None if seconds is None else round(seconds / 60, 1 if seconds < _WHOLE_MINUTES else None)
     brief = {**briefing.brief, "minutes": minutes}
-    if request.review:
-        brief["review"] = request.review.brief
+    if (review := request.review) and (plan := request.plan):
+        told = {"criteria": list(review.criteria), "title": plan.title, "text": plan.text, "value": review.value}
+        brief["review"] = told
     name = str(CheckpointName(request.phase, request.number))
     nonce = project.ledger.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
     secrets = credentials_of(config.manifest)

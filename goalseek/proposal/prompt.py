@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from goalseek.humanize import format_dollars, format_duration, format_number, pluralize
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, Edit, Plan
 from goalseek.proposal.measurement_text import RUN_IT_TOO
 from goalseek.providers.answer import clean_title
-from goalseek.providers.prompt_templates import PLACEHOLDERS, Templates, fill_template
+from goalseek.providers.prompt_templates import Templates, fill_template
 
 MAX_DIFF_BYTES = 64 * 1024
 _FILES_LIMIT = 60
@@ -37,7 +37,7 @@ class Problem(Struct, frozen=True):
 
 
 class ReviewSubject(Struct, frozen=True):
-    """What a review is about: the measured value, the criteria, the change as a patch, and the brief's words for it.
+    """What a review is about: the measured value, the criteria, and the change as a patch.
 
     ``guards`` are the candidate's, ``changed`` is what git says of each changed file in a line (``--numstat``).
     """
@@ -45,8 +45,7 @@ class ReviewSubject(Struct, frozen=True):
     value: float
     criteria: tuple[str, ...]
     patch: bytes
-    brief: Mapping[str, object] = field(default_factory=dict)
-    guards: Mapping[str, float] = field(default_factory=dict)
+    guards: Mapping[str, float] = {}
     changed: bytes = b""
 
 
@@ -97,21 +96,20 @@ def make_prompts(
         patch=_patch_text(review.patch if review else request.patch),
         changed_counts=review.changed.decode("utf-8", "replace") if review else "",
     )
-    values = {name: _text(getattr(texts, name)()) for name in PLACEHOLDERS[request.phase]}
+    values = _Values(texts)
 
-    def fill(text: str, **more: str) -> str:
-        named = {**values, **more}
-        prompt = fill_template(text, named)
-        if named["problem"] and "$problem" not in text and "${problem}" not in text:
-            prompt = f"{prompt.rstrip()}\n\n# Your last answer\n\n{named['problem']}\n"
+    def fill(text: str) -> str:
+        prompt = fill_template(text, values)
+        if values["problem"] and "$problem" not in text and "${problem}" not in text:
+            prompt = f"{prompt.rstrip()}\n\n# Your last answer\n\n{values['problem']}\n"
         return prompt
 
     is_planned = request.plan is not None and bool(request.plan.title)
     text = template.text if is_planned or not template.unplanned else f"{template.text}\n{template.unplanned}"
     fresh, resumed = fill(text), ""
     if template.resumed and (request.phase != "plan" or request.problem):
-        problem = _text(texts.problem(is_resumed=True))
-        resumed = fill(template.resumed, writable=_text(texts.resumed_writable()), problem=problem)
+        values |= {"writable": _text(texts.resumed_writable()), "problem": _text(texts.problem(is_resumed=True))}
+        resumed = fill(template.resumed)
     return Prompts(fresh, resumed, values["files"])
 
 
@@ -123,6 +121,17 @@ def resume_prompt(request: Request, nonce: str, edits: tuple[Edit, ...] | None) 
 def _value_texts(request: Request, nonce: str, **values: Any) -> Any:
     """The macros of ``prompt_values.jinja`` for one call."""
     return _values_template().make_module({"request": request, "code": nonce, **values})
+
+
+class _Values(dict[str, str]):
+    """The text of each placeholder, made when a template names it."""
+
+    def __init__(self, texts: Any) -> None:
+        self._texts = texts
+
+    def __missing__(self, name: str) -> str:
+        self[name] = text = _text(getattr(self._texts, name)())
+        return text
 
 
 def _text(lines: Any) -> str:

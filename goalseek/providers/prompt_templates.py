@@ -74,9 +74,9 @@ def fill_template(text: str, values: Mapping[str, str]) -> str:
 
     sections = filter(is_used, _SECTION.split(text))
     paragraphs = (paragraph for section in sections for paragraph in re.split(r"\n{2,}", section.strip("\n")))
-    words = {name: value or _IN_WORDS.get(name, "(none)") for name, value in values.items()}
-    end = "\n" if text.endswith("\n") else ""
-    return string.Template("\n\n".join(filter(is_used, paragraphs))).substitute(words) + end
+    filled = string.Template("\n\n".join(filter(is_used, paragraphs)) + ("\n" if text.endswith("\n") else ""))
+    words = {name: values[name] or _IN_WORDS.get(name, "(none)") for name in filled.get_identifiers()}
+    return filled.substitute(words)
 
 
 def load_templates(folder: Path | None) -> Templates:

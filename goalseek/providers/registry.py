@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import cast
 
@@ -13,7 +13,7 @@ from goalseek.errors import GoalseekError
 from goalseek.humanize import did_you_mean
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import authors_of, own_work_fault, table_of, tables_of
-from goalseek.manifest.tables import FRESH, Price, ProviderTable, ReviewTable, Search
+from goalseek.manifest.tables import FRESH, Manifest, ProviderTable, ReviewTable, Search
 from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.preset import Preset
 from goalseek.providers.provider import Provider, Reviewer
@@ -28,18 +28,13 @@ WITHOUT_PROGRAM = ("replay", "scripted", "tune")  # they start none, so they nee
 Maker = Preset | Callable[[ProviderTable, Path], Provider]
 
 
-def make_provider(
-    table: ProviderTable,
-    folder: Path,
-    prices: Sequence[Price] = (),
-    review: ReviewTable | None = None,
-    rotate: Sequence[str | ProviderTable] = (),
-) -> ProviderChain:
-    """The providers that the manifest names, with their fallbacks, those that take turns, and the reviewer.
+def make_provider(table: ProviderTable, folder: Path, manifest: Manifest | None = None) -> ProviderChain:
+    """The providers that a table names, with their fallbacks; of a manifest also those in turns and the reviewer.
 
     ``folder`` is the manifest's. Raises GoalseekError for an unknown name, for one of another package that cannot be
     loaded, and for a reviewer that would judge its own work.
     """
+    review, rotate, prices = (manifest.review, manifest.search.rotate, manifest.price) if manifest else (None, (), ())
     tables = tables_of(table)
     planners = tables_of(table.plan) if table.plan else tables
     by_table = {key: _build(key, folder) for key in (*tables, *planners)}
@@ -62,7 +57,7 @@ def make_provider(
             message, end = f"search.rotate: {error.message}", error.stop_reason or error.exit_code
             raise GoalseekError(message, hint, end) from error
     editors = tuple(by_table[key] for key in tables)
-    return ProviderChain(tuple(by_table[key] for key in planners), editors, tuple(prices), tuple(reviewers), rotated)
+    return ProviderChain(tuple(by_table[key] for key in planners), editors, prices, tuple(reviewers), rotated)
 
 
 def _build(table: ProviderTable, folder: Path) -> Provider:
@@ -145,7 +140,7 @@ def advise_provider(contents: Iterable[bytes]) -> str:
 
 def make_permitted_provider(loaded: ManifestFile, table: ProviderTable) -> ProviderChain:
     """The provider to use. Raises GoalseekError where a program would start without consent, or one cannot start."""
-    provider = _make_all(loaded, table)
+    provider = make_provider(table, loaded.folder, loaded.manifest)
     for member in provider.members:
         if member.needs_consent:
             environment.refuse_unconfined(loaded.manifest, member.name, member.needs_sandbox)
@@ -154,16 +149,11 @@ def make_permitted_provider(loaded: ManifestFile, table: ProviderTable) -> Provi
     return provider
 
 
-def _make_all(loaded: ManifestFile, table: ProviderTable) -> ProviderChain:
-    manifest = loaded.manifest
-    return make_provider(table, loaded.folder, manifest.price, manifest.review, manifest.search.rotate)
-
-
 def manifest_commands(loaded: ManifestFile) -> list[list[str]]:
     """The command lines of the manifest's providers, whose programs a sandbox must show."""
     if loaded.manifest.provider is None:
         return []
     try:
-        return _make_all(loaded, loaded.manifest.provider).commands
+        return make_provider(loaded.manifest.provider, loaded.folder, loaded.manifest).commands
     except GoalseekError:  # said where the provider is looked at
         return []

@@ -172,7 +172,7 @@ def night() -> dict[str, str]:
     no_plan = Problem("Your answer could not be used: the plan block of the answer has no title.", answer="I would\n")
     crash = Problem("A command of the measurement that runs your change failed. How it ended, and the last lines that it printed:", CRASH)  # fmt: skip
     subject = ReviewSubject(
-        0.9304, ("No test is weakened.", "It stays plain numpy."), PATCH, {}, {"parameters": 2410.0, "seconds": 13.1},
+        0.9304, ("No test is weakened.", "It stays plain numpy."), PATCH, {"parameters": 2410.0, "seconds": 13.1},
         b"1\t1\ttrain.py\n",
     )  # fmt: skip
     asked = {

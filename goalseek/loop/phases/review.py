@@ -18,8 +18,7 @@ from goalseek.ledger.artifacts import REVIEWS
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration, checkpointed
-from goalseek.manifest.tables import ReviewTable
-from goalseek.phase_values import Change, Decision, Plan, Review
+from goalseek.phase_values import Decision, Plan, Review
 from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Request, ReviewSubject
 from goalseek.providers.answer import APPROVED, CHANGES_REQUESTED, REJECTED, clean_title
@@ -55,7 +54,7 @@ def review_candidate(iteration: Iteration, attempt: OpenAttempt, decision: Decis
     patch = objects.patch(before, candidate.tree)
     changed = objects.git("diff-tree", "--numstat", "-r", before, candidate.tree)
     guards = attempt.evidence.guards if attempt.evidence else {}
-    subject = ReviewSubject(value, table.criteria, patch, _brief_fields(table, change, value), guards, changed)
+    subject = ReviewSubject(value, table.criteria, patch, guards, changed)
     call = build_call(iteration.briefing, Request("review", attempt.cycle, proposal, review=subject))
     edits = {difference.path: difference.after for difference in objects.differences(before, candidate.tree)}
     shown = {**edits, **_instructions_to_undo(iteration, candidate.tree)}
@@ -113,16 +112,6 @@ def _why_reverted(name: str, reply: Reply, failure: Rejected | None) -> str:
     if reply.title == REJECTED:
         return f"{name}, who reviewed it, rejected it: {reasons}"
     return f"{name}, who reviewed it, asks for changes: {reasons}"
-
-
-def _brief_fields(table: ReviewTable, change: Change, value: float) -> dict[str, object]:
-    """The fields that only a reviewer's brief has."""
-    return {
-        "criteria": list(table.criteria),
-        "title": change.title,
-        "text": change.text[:MAX_TEXT_BYTES],
-        "value": value,
-    }
 
 
 def _write_review(path: Path, review: Review, output: str) -> None:
