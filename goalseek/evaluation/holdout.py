@@ -99,7 +99,7 @@ def _look(project: Project, config: Config, side: str) -> None:
     with landing(project) as current:
         current.append(record)
     seconds.forget()
-    project.watch.on_holdout(record)
+    project.watch.on_record(record)
 
 
 def _compare_gains(standing: Standing, side: str, value: float, unit: str) -> tuple[float | None, str]:

@@ -130,7 +130,7 @@ def _settle(project: Project, config: Config, count: int) -> None:
     )
     with landing(project) as current:
         record = current.append(record)
-    project.watch.on_settled(record)
+    project.watch.on_record(record)
 
 
 def _measure_next(project: Project, target: Target) -> None:

@@ -76,9 +76,9 @@ class Notifier(Observer):
         """Sent for "budget"."""
         self._notify(event="budget", why=text, line=text)
 
-    def on_record(self, record: IterationRecord) -> None:
+    def on_record(self, record: IterationRecord | SettleRecord | HoldoutRecord) -> None:
         """The whole record of a kept change is sent for "kept"."""
-        if record.outcome == Outcome.KEPT:
+        if isinstance(record, IterationRecord) and record.outcome == Outcome.KEPT:
             line = f"iteration {record.iteration} is kept: {record.why}; {record.hypothesis_summary}"
             about = {"iteration": record.iteration, "title": record.hypothesis_summary, "record": record}
             self._notify(event="kept", why=record.why, line=line, **about)

@@ -49,14 +49,8 @@ class Observer:
     def on_output(self, chunk: bytes) -> None:
         """A provider or the verifier printed something."""
 
-    def on_record(self, record: IterationRecord) -> None:
-        """An iteration ended, and counts."""
-
-    def on_settled(self, record: SettleRecord) -> None:
-        """The result was measured afresh."""
-
-    def on_holdout(self, record: HoldoutRecord) -> None:
-        """A look at the holdout was made."""
+    def on_record(self, record: IterationRecord | SettleRecord | HoldoutRecord) -> None:
+        """An iteration ended, and counts; the result was measured afresh; or a look at the holdout was made."""
 
     def on_question(self, question: Question) -> None:
         """A verdict waits for a person's approval, who is to be asked."""

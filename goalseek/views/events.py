@@ -109,17 +109,9 @@ class EventWatch(Observer):
         """A phase begins."""
         self._emit("phase", iteration=iteration, phase=name)
 
-    def on_record(self, record: IterationRecord) -> None:
-        """An iteration was recorded: its whole record."""
-        self._emit("iteration", record=to_plain(record))
-
-    def on_settled(self, record: SettleRecord) -> None:
-        """The result was measured afresh."""
-        self._emit("settle", record=to_plain(record))
-
-    def on_holdout(self, record: HoldoutRecord) -> None:
-        """A look at the holdout was made."""
-        self._emit("holdout", record=to_plain(record))
+    def on_record(self, record: IterationRecord | SettleRecord | HoldoutRecord) -> None:
+        """What was recorded: the whole record."""
+        self._emit(record.kind, record=to_plain(record))
 
     def on_stopped(self, stop: Stop) -> None:
         """The end."""

@@ -92,8 +92,15 @@ class LineWatch(AskingWatch, SandboxWatch):
             with self.prompt.printing():
                 print(f"{iteration:>4}  {name}", file=sys.stderr)
 
-    def on_record(self, record: IterationRecord) -> None:
-        """The iteration's line."""
+    def on_record(self, record: IterationRecord | SettleRecord | HoldoutRecord) -> None:
+        """The record's line."""
+        if isinstance(record, SettleRecord):
+            values = " to ".join(format_distinct(record.baseline, record.best, unit=record.unit))
+            print(f"settled: {record.metric} {values}, {record.why} of baseline and best in turn", flush=True)
+            return
+        if isinstance(record, HoldoutRecord):
+            print(f"holdout, look {record.look}: {one_line(record.why)}", flush=True)
+            return
         with self.prompt.printing():
             print(record_line(record, self._paint, terminal_width(sys.stdout)), flush=True)
             self._iteration = record.iteration
@@ -104,15 +111,6 @@ class LineWatch(AskingWatch, SandboxWatch):
             self._iteration = None
             if self._is_verbose:
                 print(f"      took {format_duration(sum(record.seconds.values()))}", file=sys.stderr)
-
-    def on_settled(self, record: SettleRecord) -> None:
-        """The settled result."""
-        values = " to ".join(format_distinct(record.baseline, record.best, unit=record.unit))
-        print(f"settled: {record.metric} {values}, {record.why} of baseline and best in turn", flush=True)
-
-    def on_holdout(self, record: HoldoutRecord) -> None:
-        """The result of a look at the holdout."""
-        print(f"holdout, look {record.look}: {one_line(record.why)}", flush=True)
 
     def close(self) -> None:
         """Leaves the terminal to what is printed at the end."""

@@ -15,7 +15,7 @@ from goalseek.project.picture import Picture, seconds_since
 from goalseek.project.progress import Progress
 from goalseek.views.lines import LineWatch
 from goalseek.views.panel import Frame, format_silence, panel_rows
-from goalseek.views.terminal_text import TAIL_BYTES, choose_signs, last_clean_line
+from goalseek.views.terminal_text import TAIL_BYTES, choose_signs, clean_lines
 
 if typing.TYPE_CHECKING:
     from rich.text import Text
@@ -104,7 +104,7 @@ class LiveWatch(LineWatch):
         if is_ending():
             picture = structs.replace(picture, status="waiting", next="interrupted; for what runs to end")
         silence = max(now - self._printed_at, seconds_since(picture.silent_since))
-        says = format_silence(silence) or last_clean_line(self._tail)
+        says = format_silence(silence) or next(iter(clean_lines(self._tail)[::-1]), "").strip()
         frame = Frame(self._progress, picture, now - self._phase_start, now - self._progress_at, says)
         if self.ended:
             frame = Frame(self._progress, ended=self.ended)

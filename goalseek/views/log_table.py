@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-
-from msgspec import Struct
 
 from goalseek.humanize import (
     better_or_worse,
@@ -25,40 +23,34 @@ _WITH_OUTCOME = 78
 _LEAST_TAIL = 12
 
 
-class RecordTable(Struct, frozen=True):
-    """Lines of ``log``. ``width`` is the terminal's in cells; None for a file or a pipe, where lines are not cut.
+def log_lines(records: Iterable[IterationSummary], paint: Paint, width: int | None, has_header: bool) -> Iterator[str]:
+    """``  12   2 h ago  kept      better            0.981  0.981 beats 0.975 by 0.006; title``, for each record.
 
-    Below 110 cells times are short; below 78 the outcome is left out, as the reason implies it.
+    ``width`` is the terminal's in cells; None for a file or a pipe, where lines are not cut. Below 110 cells times are
+    short; below 78 the outcome is left out, as the reason implies it.
     """
+    now = datetime.now(UTC)
+    is_wide = width is None or width >= _WIDE
+    age = format_age if is_wide else format_short_age
 
-    paint: Paint
-    width: int | None
-    now: datetime
-
-    def header(self, metric: str) -> str:
-        """The columns' names."""
-        name = one_line(metric, 9)
-        return self.paint(self._head("", "when", "outcome", "reason", name) + "why; title", "bold")
-
-    def line(self, record: IterationSummary) -> str:
-        """``  12   2 h ago  kept      better            0.981  0.981 beats 0.975 by 0.006; title``."""
-        when = (format_age if self._is_wide else format_short_age)(record.timestamp, self.now)
-        value = "-" if record.metric.value is None else format_number(record.metric.value, record.metric.unit)
-        head = self._head(str(record.iteration), when, record.outcome, record.reason, value)
-        room = None if self.width is None else max(self.width - len(head), _LEAST_TAIL)
-        tail = why_and_title(record.why, record.hypothesis_summary, room)
-        color = OUTCOME_COLORS[record.outcome]
-        return self.paint(head, color) + (self.paint(tail, "grey") if color == "grey" else tail)
-
-    @property
-    def _is_wide(self) -> bool:
-        return self.width is None or self.width >= _WIDE
-
-    def _head(self, iteration: str, when: str, outcome: str, reason: str, value: str) -> str:
-        if self._is_wide:
+    def head_of(iteration: str, when: str, outcome: str, reason: str, value: str) -> str:
+        if is_wide:
             return f"{iteration:>5}  {when:>10}  {outcome:<8}  {reason:<16} {value:>11}  "
-        outcome_column = f"{outcome:<8} " if self.width and self.width >= _WITH_OUTCOME else ""
+        outcome_column = f"{outcome:<8} " if width and width >= _WITH_OUTCOME else ""
         return f"{iteration:>4} {when:>4} {outcome_column}{reason:<15} {value:>9}  "
+
+    for record in records:
+        if has_header:
+            has_header = False
+            names = head_of("", "when", "outcome", "reason", one_line(record.metric.name, 9))
+            yield paint(f"{names}why; title", "bold")
+        value = "-" if record.metric.value is None else format_number(record.metric.value, record.metric.unit)
+        head = head_of(str(record.iteration), age(record.timestamp, now), record.outcome, record.reason, value)
+        tail = why_and_title(
+            record.why, record.hypothesis_summary, None if width is None else max(width - len(head), _LEAST_TAIL)
+        )
+        color = OUTCOME_COLORS[record.outcome]
+        yield paint(head, color) + (paint(tail, "grey") if color == "grey" else tail)
 
 
 _LABEL = 11

@@ -72,7 +72,13 @@ class Screen(Live):
             with suppress(OSError):
                 super().stop()
         finally:
-            self._restore_modes()
+            modes, self._saved_modes = self._saved_modes, None
+            if modes is not None and is_foreground(sys.__stdout__):
+                if is_ending():  # else another ^C discards output the terminal has not read yet: the panel's removal
+                    time.sleep(_READ_SECONDS)
+                    discard_input()
+                with suppress(*_NO_TERMINAL):
+                    termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, modes)
 
     def refresh(self) -> None:
         """Draws the panel for the present size of the terminal; nothing in the background."""
@@ -88,18 +94,14 @@ class Screen(Live):
                 self._forget_drawing()
                 return renderables
             columns, lines = self.console.size
-            erase = Control(*[(ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)] * self._wrapped_rows(columns))
+            wrapped = 0  # rows more that the panel takes in a terminal that has become narrower and wraps rows again
+            if self._columns > columns and _rewraps():
+                wrapped = sum(math.ceil(max(width, 1) / columns) - 1 for width in self._widths[:lines])
+            erase = Control(*[(ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)] * wrapped)
             rows = self._rows(columns)[: max(lines - 1, 1)]  # a row that scrolls out cannot be erased
             self._columns, self._widths = columns, [row.cell_len for row in rows]
             self._live_render.set_renderable(Group(*rows))
             return [erase, *super().process_renderables(renderables)]
-
-    def _wrapped_rows(self, columns: int) -> int:
-        """How many more rows the panel takes in a terminal that has become narrower and wraps rows again."""
-        if self._columns <= columns or not _rewraps():
-            return 0
-        widths = self._widths[: self.console.height]
-        return sum(math.ceil(max(width, 1) / columns) - 1 for width in widths)
 
     def _suspend(self, number: int, frame: FrameType | None) -> None:
         """Handles ^Z: removes the panel, stops the process, and draws the panel again when it is continued."""
@@ -124,16 +126,6 @@ class Screen(Live):
             quiet = self._resumed_modes or [*modes[:3], modes[3] & ~termios.ECHO | termios.NOFLSH, *modes[4:]]
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, quiet)
             self._saved_modes = modes
-
-    def _restore_modes(self) -> None:
-        modes, self._saved_modes = self._saved_modes, None
-        if modes is None or not is_foreground(sys.__stdout__):
-            return
-        if is_ending():  # else another ^C discards output the terminal has not read yet: the removal of the panel
-            time.sleep(_READ_SECONDS)
-            discard_input()
-        with suppress(*_NO_TERMINAL):
-            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, modes)
 
 
 def discard_input() -> None:

@@ -39,11 +39,6 @@ def clean_lines(printed: bytes) -> list[str]:
     return [line for part in _LINES.split(text) if (line := clean_line(part).rstrip())]
 
 
-def last_clean_line(printed: bytes) -> str:
-    """The last line that has anything on it, or ""."""
-    return next(iter(clean_lines(printed[-TAIL_BYTES:])[::-1]), "").strip()
-
-
 def paint_patch(text: str, paint: Paint) -> str:
     """The patch in the colours of ``git diff``, with the same number of lines."""
     in_hunk = False

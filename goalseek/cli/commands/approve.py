@@ -10,10 +10,9 @@ from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_answer
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import History, load_standing
-from goalseek.ledger.standing import Standing
 from goalseek.locks import last_manifest, lock_holder
-from goalseek.manifest.loading import ManifestFile, with_manifest_option
-from goalseek.project.approval import Approval, Question, commands_for, open_question, save_approval
+from goalseek.manifest.loading import with_manifest_option
+from goalseek.project.approval import Approval, commands_for, open_question, save_approval
 from goalseek.project.opening import open_repository
 from goalseek.project.paths import manifest_of_running_climb
 from goalseek.project.stop import read_pending_run
@@ -40,10 +39,21 @@ def run(options: argparse.Namespace) -> int:
         last = Path(last_manifest(repository.own))
     question = open_question(manifest.manifest, manifest.runs, standing, run_id, options.iteration)
     if question is None or question.iteration != options.iteration:
-        refusal = _refusal(manifest, standing, question, f"goalseek {approval}", options.iteration)
+        number = options.iteration
+        recorded = History(manifest.results).iteration(number) if 0 <= number <= standing.last_iteration else None
+        if recorded is not None:
+            why = f"iteration {number} is recorded already: {recorded.outcome}, {recorded.reason}"
+            hint = f"see: goalseek show {number}"
+        elif question is not None:
+            why = f"iteration {number} does not wait for approval; iteration {question.iteration} does"
+            hint = commands_for(question)
+        else:
+            why, hint = "nothing waits for approval", "goalseek status says where it stands"
+            if manifest.manifest.approve.before == "never":
+                hint = 'the manifest asks for no approval; [approve] before = "kept" does'
         if question is None and last.name and last != manifest.path.resolve():
-            refusal.hint += f"; the climb was last at work in {last.parent}"
-        raise refusal
+            hint += f"; the climb was last at work in {last.parent}"
+        raise GoalseekError(f"goalseek {approval} {number}: {why}", hint)
     save_approval(manifest.logs, question, approval, one_line(getattr(options, "why", "")))
     outcome = Outcome.KEPT if question.verdict and approval == "approve" else Outcome.REVERTED
     fields: dict[str, object] = {"iteration": question.iteration, "word": approval, "commit": question.commit}
@@ -53,21 +63,3 @@ def run(options: argparse.Namespace) -> int:
     text = f"iteration {question.iteration} {effect}: {one_line(question.verdict.why)}; {goes_on}"
     print_answer(options, fields, text)
     return 0
-
-
-def _refusal(
-    manifest: ManifestFile, standing: Standing, question: Question | None, command: str, number: int
-) -> GoalseekError:
-    recorded = History(manifest.results).iteration(number) if 0 <= number <= standing.last_iteration else None
-    prefix = f"{command} {number}: "
-    if recorded is not None:
-        text = f"iteration {number} is recorded already: {recorded.outcome}, {recorded.reason}"
-        return GoalseekError(prefix + text, f"see: goalseek show {number}")
-    if question is not None:
-        message = f"iteration {number} does not wait for approval; iteration {question.iteration} does"
-        return GoalseekError(prefix + message, commands_for(question))
-    if manifest.manifest.approve.before == "never":
-        hint = 'the manifest asks for no approval; [approve] before = "kept" does'
-    else:
-        hint = "goalseek status says where it stands"
-    return GoalseekError(prefix + "nothing waits for approval", hint)

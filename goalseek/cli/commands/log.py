@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable
 from datetime import UTC, datetime
-from itertools import chain, islice
 from pathlib import Path
 
 from goalseek.cli.options import load_manifest
@@ -17,9 +15,8 @@ from goalseek.humanize import pluralize
 from goalseek.ledger.results_file import History
 from goalseek.ledger.selection import Selection, parse_since, select_records, select_summaries
 from goalseek.manifest.loading import with_manifest_option
-from goalseek.records import IterationSummary
 from goalseek.values import Outcome, Reason
-from goalseek.views.log_table import RecordTable
+from goalseek.views.log_table import log_lines
 from goalseek.views.terminal_text import painter, terminal_width
 
 _FLUSH_SECONDS = 0.1
@@ -70,20 +67,11 @@ def run(options: argparse.Namespace) -> int:
         apply_query(options, {})
         print_json_lines(options, select_records(history, selection))
     else:
-        _print(options, select_summaries(history, selection))
+        paint, width, flushed = painter(sys.stdout, options.color), terminal_width(sys.stdout), 0.0
+        for line in log_lines(select_summaries(history, selection), paint, width, sys.stdout.isatty()):
+            sys.stdout.write(f"{line}\n")  # print writes twice
+            now = time.monotonic()
+            if now - flushed > _FLUSH_SECONDS:
+                sys.stdout.flush()
+                flushed = now
     return 0
-
-
-def _print(options: argparse.Namespace, records: Iterable[IterationSummary]) -> None:
-    lines = RecordTable(painter(sys.stdout, options.color), terminal_width(sys.stdout), datetime.now(UTC))
-    rest = iter(records)
-    first = list(islice(rest, 1))
-    if first and sys.stdout.isatty():
-        print(lines.header(first[0].metric.name))
-    flushed = 0.0
-    for record in chain(first, rest):
-        sys.stdout.write(f"{lines.line(record)}\n")  # print writes twice
-        now = time.monotonic()
-        if now - flushed > _FLUSH_SECONDS:
-            sys.stdout.flush()
-            flushed = now

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,34 +38,26 @@ class Diff(Struct, frozen=True):
     left_out: int
 
 
-class Patches:
-    """The patches of tries: from their artifacts, else from git. Close it when done."""
-
-    def __init__(self, runs: Path, repository: Path | None) -> None:
-        self._runs = runs
-        self._repository = repository
-        self._processes: BatchProcesses | None = None
-
-    def close(self) -> None:
-        """Ends the git process."""
-        if self._processes:
-            self._processes.close()
-
-    def read(self, try_: Try) -> bytes | None:
-        """The patch of a try; None where it is not here."""
-        with suppress(OSError):
-            return (self._runs / f"{try_.iteration:04d}" / "changes.diff").read_bytes()
-        if self._repository is None or not try_.commit or not try_.parent:
-            return None
-        try:
-            if self._processes is None:
-                git_dir = locate(self._repository).git_dir
-                self._processes = BatchProcesses(git_dir, {"GIT_DIR": str(git_dir)})
-            reply = self._processes.send(_PATCH, f"{try_.commit} {try_.parent}\nend\n".encode())
-            lines = list(reply.lines())
-        except (ObjectsFailed, GoalseekError, OSError):
-            return None
-        return b"\n".join(lines) if lines else None
+def read_patches(tries: Iterable[Try], runs: Path, repository: Path | None) -> Iterator[bytes | None]:
+    """The patch of each try, from its artifacts, else from git; None where it is not here."""
+    processes: BatchProcesses | None = None
+    try:
+        for try_ in tries:
+            patch = None
+            try:
+                patch = (runs / f"{try_.iteration:04d}" / "changes.diff").read_bytes()
+            except OSError:
+                if repository and try_.commit and try_.parent:
+                    with suppress(ObjectsFailed, GoalseekError, OSError):
+                        if processes is None:
+                            git_dir = locate(repository).git_dir
+                            processes = BatchProcesses(git_dir, {"GIT_DIR": str(git_dir)})
+                        reply = processes.send(_PATCH, f"{try_.commit} {try_.parent}\nend\n".encode())
+                        patch = b"\n".join(reply.lines()) or None
+            yield patch
+    finally:
+        if processes:
+            processes.close()
 
 
 def patch_limit(count: int) -> int:

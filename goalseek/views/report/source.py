@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -19,7 +18,7 @@ from goalseek.project.picture import Picture, describe_end, read_picture
 from goalseek.project.status import read_overview
 from goalseek.statistics.guards import describe_bounds
 from goalseek.views.report.aggregate import ReportFigures
-from goalseek.views.report.diffs import Diff, Patches, diff_of, patch_limit
+from goalseek.views.report.diffs import Diff, diff_of, patch_limit, read_patches
 from goalseek.views.report.tries import Try
 from goalseek.views.terminal_text import one_line
 
@@ -74,11 +73,10 @@ class Reader:
         loaded = self._source.loaded
         repository = loaded.folder / loaded.manifest.project.repo if loaded else None
         keys = [(try_.commit, try_.iteration, limit) for try_ in tries]
-        with closing(Patches(self._source.runs, repository)) as patches:
-            for key, try_ in zip(keys, tries, strict=True):
-                if key not in self._diffs:
-                    patch = patches.read(try_)
-                    self._diffs[key] = None if patch is None else diff_of(patch, limit)
+        missing = {key: try_ for key, try_ in zip(keys, tries, strict=True) if key not in self._diffs}
+        patches = read_patches(missing.values(), self._source.runs, repository)
+        for key, patch in zip(missing, patches, strict=True):
+            self._diffs[key] = None if patch is None else diff_of(patch, limit)
         return [self._diffs[key] for key in keys]
 
 
