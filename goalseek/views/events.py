@@ -1,83 +1,16 @@
-"""The events of ``iterate --json``, one JSON object a line; their published schema is generated from these classes."""
+"""The events of ``iterate --json``, one JSON object a line, as the published schema has them."""
 
 from __future__ import annotations
 
 import copy
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, NotRequired, TextIO
-
-from typing_extensions import TypedDict
+from typing import Any, TextIO
 
 from goalseek.project.observer import Observer
 from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.sandbox.level import SandboxLevel
 from goalseek.values import EXIT_CODES, Stop, to_plain
-
-
-class NoteEvent(TypedDict):
-    """Something that a person should know; of one of several iterations at once, with its number."""
-
-    event: Literal["note"]
-    text: str
-    iteration: NotRequired[int]
-
-
-class SandboxEvent(TypedDict):
-    """At which level programs are kept in their place, what they can do in spite of it, and why it is this level."""
-
-    event: Literal["sandbox"]
-    level: Literal["bubblewrap", "landlock", "none"]
-    not_enforced: list[str]
-    because: list[str]
-
-
-class PhaseEvent(TypedDict):
-    """A phase begins."""
-
-    event: Literal["phase"]
-    iteration: int
-    phase: str
-
-
-class IterationEvent(TypedDict):
-    """An iteration ended, and counts."""
-
-    event: Literal["iteration"]
-    record: IterationRecord
-
-
-class SettleEvent(TypedDict):
-    """The result was measured afresh."""
-
-    event: Literal["settle"]
-    record: SettleRecord
-
-
-class HoldoutEvent(TypedDict):
-    """A look at the holdout was made."""
-
-    event: Literal["holdout"]
-    record: HoldoutRecord
-
-
-@dataclass(frozen=True)
-class StoppedEvent:
-    """The invocation ends; ``next`` says what to do, ``line`` is the last one that a person is shown.
-
-    ``exit`` is its exit code; None where a signal ended it.
-    """
-
-    event: Literal["stopped"]
-    stop_reason: str
-    why: str
-    next: str
-    exit: int | None
-    line: str = ""
-
-
-Event = NoteEvent | SandboxEvent | PhaseEvent | IterationEvent | SettleEvent | HoldoutEvent | StoppedEvent
 
 
 class EventWatch(Observer):

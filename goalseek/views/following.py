@@ -47,25 +47,22 @@ class ClimbFollower:
             text = "nobody has climbed here yet" if picture == Picture() else one_line(text)
             self.ended = with_manifest_option(text, self._loaded.path)
         self._watch.on_picture(picture)
-        self.records = self._read_records(own, picture)
+        history, self.records = History(self._loaded.results), ()
+        if (size := history.size()) != self._size:
+            standing = load_standing(self._loaded, own)
+            standing = standing.for_run((own and read_pending_run(own)) or standing.run_id)
+            records = islice(history.newest(), RECENT_RECORDS)
+            newest = [record for record in records if isinstance(record, IterationRecord)]
+            manifest, last = self._loaded.manifest, standing.last.timestamp if standing.last else ""
+            label, read_at = own_label(manifest, standing), max(last, picture.started_at)
+            self._watch.on_progress(progress_of(manifest, standing, newest, label, read_at=read_at))
+            if self._seq is not None:
+                self.records = tuple(record for record in reversed(newest) if record.seq > self._seq)
+            self._seq, self._size = standing.seq, size
         self.printed, self._offset = read_output(self._loaded.logs / OUTPUT, self._offset)
         if self.printed:
             self._watch.on_output(self.printed)
         return picture
-
-    def _read_records(self, own: Path | None, picture: Picture) -> tuple[IterationRecord, ...]:
-        history = History(self._loaded.results)
-        size = history.size()
-        if size == self._size:
-            return ()
-        standing = load_standing(self._loaded, own)
-        standing = standing.for_run((own and read_pending_run(own)) or standing.run_id)
-        newest = [record for record in islice(history.newest(), RECENT_RECORDS) if isinstance(record, IterationRecord)]
-        manifest, last = self._loaded.manifest, standing.last.timestamp if standing.last else ""
-        read_at = max(last, picture.started_at)
-        self._watch.on_progress(progress_of(manifest, standing, newest, own_label(manifest, standing), read_at=read_at))
-        previous, self._seq, self._size = self._seq, standing.seq, size
-        return () if previous is None else tuple(record for record in reversed(newest) if record.seq > previous)
 
 
 def read_output(path: Path, start: int) -> tuple[bytes, int]:

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from project import FILES, MANIFEST, Project
+from records import HEAD, SETTLED
 from schemas import GENERATED, REASONS, build_schema, to_text
 
 from goalseek.manifest.loading import SCHEMAS, published_schema, schema_text
-from goalseek.records import KINDS, parse_record
+from goalseek.records import KINDS, HoldoutRecord, SettleRecord, parse_record
 from goalseek.values import Reason, to_plain
 from goalseek.views.events import EventWatch
 
@@ -73,6 +74,20 @@ def test_the_command_prints_each_and_every_reason_belongs_to_one_outcome(project
     assert project.run("manifest", "schema", "other").exit_code == 2
     reasons = [reason for several in REASONS.values() for reason in several]
     assert sorted(reasons) == sorted({*Reason} - {Reason.MOVED})
+
+
+LOOK = HoldoutRecord(
+    kind="holdout", look=1, of="best", iteration=12, commit_hash="c" * 40, ruler="", reason="measured", **HEAD
+)
+
+
+@pytest.mark.parametrize("record", [SETTLED, LOOK], ids=lambda record: record.kind)
+def test_what_was_measured_outside_iterations_is_an_event_of_its_kind(record: SettleRecord | HoldoutRecord) -> None:
+    told = StringIO()
+    EventWatch(told).on_record(record)
+    event = json.loads(told.getvalue())
+    assert event == {"event": record.kind, "record": to_plain(record)}
+    assert wrong("events", event) == [] and wrong("events", {**event, "record": {}})
 
 
 def test_what_is_written_in_a_climb_is_as_published_and_what_is_not_is_found(

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from goalseek.manifest import loading, tables, validation
-from goalseek.manifest.loading import SCHEMAS
+from goalseek.manifest.loading import SCHEMAS, published_schema
 from goalseek.records import KINDS, READABLE_SCHEMAS, Isolation, MetricResult
 from goalseek.values import Attempt, CommandRun, Usage, VerifierRun
 
@@ -99,9 +99,9 @@ def _records() -> dict[str, Any]:
 
 
 def _events() -> dict[str, Any]:
-    from goalseek.views.events import Event
-
-    return _with_title("goalseek event: a line of iterate --json", _with_constants(_schema_of(Event)))
+    """What the published file declares, with the records as they are now."""
+    published, records = published_schema("events"), _records()["$defs"]
+    return {**published, "$defs": {name: records.get(name, shape) for name, shape in published["$defs"].items()}}
 
 
 def _notification() -> dict[str, Any]:

@@ -46,33 +46,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs the iterations; gives the exit code of the stop."""
     manifest = load_manifest(options)
-    ends = _ends(options, manifest)
-    refuse_jobs(options.jobs)
-    try:
-        if options.detach:
-            return climb_in_background(options, manifest)
-        override = provider_from_options(manifest, options.provider, options.model)
-        with (
-            open_live_view(options) as watch,
-            open_project(manifest, watch, override, options.new, "iterate") as project,
-        ):
-            project.is_committed_only, project.is_by_timetable = options.committed, options.no_wait
-            return climb(project, ends, options.jobs)
-    except GoalseekError as error:
-        if error.exit_code == LOCKED and options.no_wait:
-            return 0
-        raise
-
-
-def climb(project: Project, ends: stop.Ends, jobs: int | None = None) -> int:
-    """Iterates until ``ends`` or a limit, with so many ``jobs`` at once; gives the exit code."""
-    deque(
-        iterate(Invocation(project, ends, jobs)), maxlen=0
-    )  # no Python code between two records: the loop gets every signal
-    return project.stop.exit_code if project.stop else 0
-
-
-def _ends(options: argparse.Namespace, manifest: ManifestFile) -> stop.Ends:
     if options.count is not None and options.count < 1:
         raise GoalseekError(f"-n {options.count}: at least 1", "-n 10, or --forever")
     names = (manifest.manifest.metric.name, *(guard.name for guard in manifest.manifest.guard))
@@ -85,7 +58,29 @@ def _ends(options: argparse.Namespace, manifest: ManifestFile) -> stop.Ends:
         raise GoalseekError(str(error), "see: goalseek iterate --help") from None
     is_open = options.forever or seconds is not None or until is not None
     count = options.count if options.count is not None else None if is_open else options.jobs or 1
-    return stop.Ends(count, seconds, until)
+    refuse_jobs(options.jobs)
+    try:
+        if options.detach:
+            return climb_in_background(options, manifest)
+        override = provider_from_options(manifest, options.provider, options.model)
+        with (
+            open_live_view(options) as watch,
+            open_project(manifest, watch, override, options.new, "iterate") as project,
+        ):
+            project.is_committed_only, project.is_by_timetable = options.committed, options.no_wait
+            return climb(project, stop.Ends(count, seconds, until), options.jobs)
+    except GoalseekError as error:
+        if error.exit_code == LOCKED and options.no_wait:
+            return 0
+        raise
+
+
+def climb(project: Project, ends: stop.Ends, jobs: int | None = None) -> int:
+    """Iterates until ``ends`` or a limit, with so many ``jobs`` at once; gives the exit code."""
+    deque(
+        iterate(Invocation(project, ends, jobs)), maxlen=0
+    )  # no Python code between two records: the loop gets every signal
+    return project.stop.exit_code if project.stop else 0
 
 
 _LINES_SHOWN = 20

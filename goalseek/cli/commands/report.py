@@ -57,7 +57,17 @@ def run(options: argparse.Namespace) -> int:
     else:
         source = copy_source(start_folder(options) / options.results)
     if options.serve:
-        return _serve(options, source)
+        from goalseek.views.report.server import PageServer
+
+        with PageServer(source, options.port or 0) as server:
+            try:
+                print_answer(options, {"url": server.url}, server.url)
+                sys.stdout.flush()
+                print_message(options, "open it in a browser on this machine; the page changes nothing; ^C ends it")
+                server.serve_forever(poll_interval=0.2)
+            except KeyboardInterrupt:  # its ordinary end
+                print_message(options, "ended")
+        return 0
     kind = options.format or "html"
     if not options.format and options.file not in (None, "-"):
         kind = _FORMATS.get(Path(options.file).suffix.lower())
@@ -80,21 +90,6 @@ def run(options: argparse.Namespace) -> int:
         print_message(options, f"{claim_of(reader.night.climb).headline}; {format_kept(reader.night.climb)}")
     fields = {"file": str(path), "format": kind, "records": reader.night.records, "bytes": len(content)}
     print_answer(options, fields, str(path))
-    return 0
-
-
-def _serve(options: argparse.Namespace, source: ReportSource) -> int:
-    """Serves until ^C, which is its ordinary end."""
-    from goalseek.views.report.server import PageServer
-
-    with PageServer(source, options.port or 0) as server:
-        try:
-            print_answer(options, {"url": server.url}, server.url)
-            sys.stdout.flush()
-            print_message(options, "open it in a browser on this machine; the page changes nothing; ^C ends it")
-            server.serve_forever(poll_interval=0.2)
-        except KeyboardInterrupt:
-            print_message(options, "ended")
     return 0
 
 

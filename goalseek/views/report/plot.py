@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import accumulate
@@ -91,7 +91,15 @@ def plot_of(climb: Climb) -> Plot | None:
     rejected = (*climb.rejected.items, *(try_ for try_ in kept if try_.value is None))
     first, last = format_distinct(baseline.value, climb.best.value or 0.0, unit=climb.unit)
     better = "higher" if climb.direction == "maximize" else "lower"
+    tries, values = (*rejected, *best), _known_values((*rejected, *best))
     upward = value_axis(_known_values(best), _known_values(rejected))
+    remarks = []
+    if len(values) < len(tries):
+        remarks.append("The tries in the lane “none” gave no number.")
+    if beyond := sum(not -0.01 <= upward.place(value) <= 1.01 for value in values):
+        remarks.append(f"{'1 try lies' if beyond == 1 else f'{beyond:,} tries lie'} beyond the scale, at its edge.")
+    if left_out := climb.tried + climb.reverts + 1 - len(tries):
+        remarks.append(f"{left_out:,} more tries are left out of the plot, evenly.")
     return Plot(
         across=count_axis(baseline.iteration, climb.last),
         upward=upward,
@@ -100,7 +108,7 @@ def plot_of(climb: Climb) -> Plot | None:
         band=noise_bands(climb.noise, climb.direction, [try_.value for try_ in best]),
         runs_at=tuple(climb.runs_at),
         last=climb.last,
-        remarks=list(_remarks(upward, (*rejected, *best), climb.tried + climb.reverts + 1)),
+        remarks=remarks,
         words=f"{climb.metric} over iterations {baseline.iteration} to {climb.last}, {better} is better: "
         f"the baseline is {first}, the best so far {last}, of iteration {climb.best.iteration}; {format_kept(climb)}.",
     )
@@ -108,17 +116,6 @@ def plot_of(climb: Climb) -> Plot | None:
 
 def _known_values(tries: Sequence[Try]) -> list[float]:
     return [try_.value for try_ in tries if try_.value is not None]
-
-
-def _remarks(upward: Axis, tries: Sequence[Try], count: int) -> Iterator[str]:
-    """Sentences on what is not in its place, or not in the plot of so many tries."""
-    values = _known_values(tries)
-    if len(values) < len(tries):
-        yield "The tries in the lane “none” gave no number."
-    if beyond := sum(not -0.01 <= upward.place(value) <= 1.01 for value in values):
-        yield f"{'1 try lies' if beyond == 1 else f'{beyond:,} tries lie'} beyond the scale, at its edge."
-    if left_out := count - len(tries):
-        yield f"{left_out:,} more tries are left out of the plot, evenly."
 
 
 Band = tuple[float, float]
