@@ -19,10 +19,10 @@ import pytest
 from project import FILES, MANIFEST, Ended, Project, answer, home, living
 from shown import on_a_terminal
 
+from goalseek.cli.watch import ClimbFollower
 from goalseek.manifest.loading import load
 from goalseek.project.observer import Observer
 from goalseek.project.progress import Progress
-from goalseek.views.following import ClimbFollower
 
 MANIFESTS = sorted((Path(__file__).parents[2] / "manifests").glob("*.toml"))
 MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(2, size=11), answer(3), answer(2.5))

@@ -20,8 +20,7 @@ from goalseek.files import write_atomic
 from goalseek.phase_values import Verdict
 from goalseek.project import approval
 from goalseek.project.approval import Question
-from goalseek.views.asking import _read_lines, prompt_text, question_lines
-from goalseek.views.lines import LineWatch
+from goalseek.views.lines import LineWatch, _read_lines, prompt_text, question_lines
 
 COUNTING = 'echo "$GOALSEEK_ITERATION" >> "$HOME/measured"; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
 LATER = "2020-01-01T00:00:00Z"

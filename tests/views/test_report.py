@@ -27,14 +27,13 @@ from goalseek.ledger.lenient import record_of
 from goalseek.manifest.loading import load
 from goalseek.records import IterationRecord
 from goalseek.views.report.aggregate import ReportFigures, ThinnedList
-from goalseek.views.report.claim import claim_of, describe_gain
+from goalseek.views.report.claim import REASONS, claim_of, describe_gain
 from goalseek.views.report.diffs import diff_of, patch_limit
 from goalseek.views.report.html import render_page
 from goalseek.views.report.markdown import code_span, mark_commands
 from goalseek.views.report.plot import Axis, count_axis, value_axis
 from goalseek.views.report.source import ProjectState, ReportSource, project_state
 from goalseek.views.report.tries import Label, label_of, try_of
-from goalseek.views.report.words import REASONS
 
 LARGEST = sys.float_info.max
 MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))

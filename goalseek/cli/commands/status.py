@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
     summary = read_overview(manifest, location if manifest is local else None)
     printed: list[str] = []
     if options.output:
-        from goalseek.views.following import read_output
+        from goalseek.cli.watch import read_output
         from goalseek.views.terminal_text import clean_lines
 
         tail, _ = read_output(manifest.logs / OUTPUT, -_TAIL_BYTES)
@@ -105,7 +105,7 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
         lines += [f"  {one.iteration:<10} {format_under_way(one)}" for one in picture.under_way]
         lines += [f"  {paint('at once', 'magenta')}    {picture.balance}"] if picture.balance else []
     for question in summary.questions:
-        from goalseek.views.asking import question_lines
+        from goalseek.views.lines import question_lines
 
         lines += ["", *question_lines(question)]
     return [*lines, f"next: {one_line(summary.next)}"]

@@ -19,8 +19,7 @@ from goalseek.loop.loop import run_iteration
 from goalseek.project.opening import open_project, provider_from_options
 from goalseek.project.project import Project
 from goalseek.values import Phase, Stop, StopReason
-from goalseek.views.asking import AskingWatch
-from goalseek.views.lines import SandboxWatch
+from goalseek.views.lines import AskingWatch, SandboxWatch
 
 
 class _StepWatch(AskingWatch, SandboxWatch):

@@ -11,8 +11,17 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from goalseek.humanize import format_cost, format_duration, format_number
-from goalseek.views.report.claim import claim_of, format_at_once, format_change, format_kept
-from goalseek.views.report.words import REASONS, SANDBOXES, VERIFIERS, format_look, format_sandboxes
+from goalseek.views.report.claim import (
+    REASONS,
+    SANDBOXES,
+    VERIFIERS,
+    claim_of,
+    format_at_once,
+    format_change,
+    format_kept,
+    format_look,
+    format_sandboxes,
+)
 from goalseek.views.terminal_text import replace_unprintable
 
 if TYPE_CHECKING:
