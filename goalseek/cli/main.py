@@ -68,29 +68,7 @@ def _run(arguments: list[str]) -> int:
     install_signal_handlers()
     gc.disable()  # imports make no garbage, and looking for it takes a tenth of their time
     try:
-        from goalseek.cli.options import Parser, add_options
-
-        parser = Parser(prog="goalseek", add_help=False, usage="goalseek [OPTIONS] COMMAND ... (see goalseek --help)")
-        add_options(parser, is_top=True)
-        options = parser.parse_args(top)
-        if not rest:
-            raise GoalseekError("no command is given", "goalseek --help lists the commands")
-        name = rest[0]
-        if removed := removed_words(rest):
-            raise GoalseekError(f"goalseek {removed} was removed: {REMOVED[removed]}")
-        if name not in COMMANDS:
-            from goalseek.humanize import did_you_mean
-
-            hint = did_you_mean(name, COMMANDS) or "goalseek --help lists the commands"
-            raise GoalseekError(f"there is no command {name!r}", hint)
-        module: Any = importlib.import_module(f"goalseek.cli.commands.{name}")
-        own = Parser(prog=f"goalseek {name}", description=f"{COMMANDS[name].summary}.")
-        own.example = COMMANDS[name].example
-        options.command_line = arguments
-        options.command_name = name
-        module.arguments(own)
-        add_options(own, is_top=False)
-        own.parse_args(rest[1:], options)
+        module, options = _parse_command(arguments, top, rest)
     finally:
         gc.freeze()
         gc.enable()
@@ -102,6 +80,34 @@ def _run(arguments: list[str]) -> int:
         error.hint = with_manifest_option(error.hint, options.manifest)
         raise
     return code
+
+
+def _parse_command(arguments: list[str], top: list[str], rest: list[str]) -> tuple[Any, Any]:
+    """The command's module, and its parsed options. Raises GoalseekError for arguments that it does not take."""
+    from goalseek.cli.options import Parser, add_options
+
+    parser = Parser(prog="goalseek", add_help=False, usage="goalseek [OPTIONS] COMMAND ... (see goalseek --help)")
+    add_options(parser, is_top=True)
+    options = parser.parse_args(top)
+    if not rest:
+        raise GoalseekError("no command is given", "goalseek --help lists the commands")
+    name = rest[0]
+    if removed := removed_words(rest):
+        raise GoalseekError(f"goalseek {removed} was removed: {REMOVED[removed]}")
+    if name not in COMMANDS:
+        from goalseek.humanize import did_you_mean
+
+        hint = did_you_mean(name, COMMANDS) or "goalseek --help lists the commands"
+        raise GoalseekError(f"there is no command {name!r}", hint)
+    module: Any = importlib.import_module(f"goalseek.cli.commands.{name}")
+    own = Parser(prog=f"goalseek {name}", description=f"{COMMANDS[name].summary}.")
+    own.example = COMMANDS[name].example
+    options.command_line = arguments
+    options.command_name = name
+    module.arguments(own)
+    add_options(own, is_top=False)
+    own.parse_args(rest[1:], options)
+    return module, options
 
 
 def _show_error(error: GoalseekError) -> int:

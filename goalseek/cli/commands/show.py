@@ -11,6 +11,7 @@ from goalseek.cli.output import print_answer, print_bytes, print_json, print_mes
 from goalseek.errors import GoalseekError
 from goalseek.humanize import format_distinct, format_number, pluralize
 from goalseek.ledger.results_file import History, load_standing
+from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.records import IterationRecord
 from goalseek.statistics.guards import describe_bounds
@@ -79,13 +80,14 @@ def run(options: argparse.Namespace) -> int:
         return 0
     for name, content in parts.items():
         _print_part(options, content, name == "diff", folder)
-    standing = load_standing(manifest)
     if parts:
-        is_part = standing.keeps > 1 or bool(standing.taken_back)
-        if options.diff and not options.all and options.which == "best" and is_part:
+        standing = load_standing(manifest) if options.diff and not options.all and options.which == "best" else None
+        if standing and (standing.keeps > 1 or standing.taken_back):
             command = with_manifest_option("goalseek show best --diff --all", options.manifest)
             print_message(options, f"only iteration {record.iteration}; from the baseline on: {command}")
     elif options.files is None:
+        is_in_tip = options.which in ("best", "baseline")  # nobody has taken these back
+        standing = load_standing(manifest) if manifest.manifest.guard or not is_in_tip else Standing()
         values = standing.baseline.guards if standing.baseline and standing.epoch == record.epoch else {}
         guards = {
             guard.name: f"{format_number(record.guards[guard.name], guard.unit)}; "
@@ -93,8 +95,7 @@ def run(options: argparse.Namespace) -> int:
             for guard in manifest.manifest.guard
             if guard.name in record.guards
         }
-        # nobody has taken best and baseline back
-        by = None if options.which in ("best", "baseline") else standing.taken_back.get(record.iteration)
+        by = None if is_in_tip else standing.taken_back.get(record.iteration)
         history = History(manifest.results)
         parents = [parent for number in record.stacked if (parent := history.iteration(number))]
         paint, width = painter(sys.stdout, options.color), terminal_width(sys.stdout)
