@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
-from goalseek.manifest.loading import ManifestFile, has_metric_command
+from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import TIME_SOURCES, Manifest
 from goalseek.project.project import Project
 from goalseek.values import Finding, StopReason
@@ -151,7 +152,8 @@ def check_number(subject: Subject) -> Iterator[Finding]:
 def is_time_unclear(loaded: ManifestFile) -> bool:
     """Whether the metric is the time of one of several commands, and the manifest does not say of which."""
     manifest = loaded.manifest
-    return manifest.metric.source in TIME_SOURCES and len(manifest.commands) > 1 and not has_metric_command(loaded)
+    is_one_of_several = manifest.metric.source in TIME_SOURCES and len(manifest.commands) > 1
+    return is_one_of_several and "command" not in tomllib.loads(loaded.text).get("metric", {})
 
 
 def _judges_candidate(manifest: Manifest, name: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -56,14 +55,11 @@ class Key(Struct, frozen=True):
 def manifest_keys() -> dict[str, Key]:
     """Every key and table of the manifest by its whole name, such as ``scope.share``; a table comes before its keys."""
     schema = published_schema("manifest")
-    every = _keys_of(schema, schema, "", "")
-    return {key.name: key for top in every for key in _with_inner(top)}
-
-
-def _with_inner(key: Key) -> Iterator[Key]:
-    yield key
-    for inner in key.inner:
-        yield from _with_inner(inner)
+    every, waiting = dict[str, Key](), [*_keys_of(schema, schema, "", "")]
+    while waiting:
+        key = waiting.pop(0)
+        every[key.name], waiting = key, [*key.inner, *waiting]
+    return every
 
 
 def _keys_of(schema: dict[str, Any], table: dict[str, Any], prefix: str, header: str) -> tuple[Key, ...]:

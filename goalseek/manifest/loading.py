@@ -178,11 +178,6 @@ def _caches(path: Path, text: str) -> Iterator[Path]:
             yield path.parent / home / name / "logs" / _CACHE
 
 
-def has_metric_command(loaded: ManifestFile) -> bool:
-    """Whether the manifest's text itself names ``metric.command``."""
-    return "command" in _parse(loaded.path, loaded.text).get("metric", {})
-
-
 def to_toml(plain: dict[str, Any]) -> str:
     """The manifest as TOML, its verify commands as tables of their own, as people write them."""
     import tomli_w

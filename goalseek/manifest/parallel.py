@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from goalseek.errors import GoalseekError
-from goalseek.manifest.fields import MOST_AT_ONCE
 from goalseek.manifest.tables import TIME_SOURCES, Manifest
 
 MOST_AUTO_AGENTS = 8
@@ -39,9 +37,3 @@ def agents_of(
         return benches
     busy = benches * (1 + median_proposal / median_measurement)
     return max(benches, round(min(busy, MOST_AUTO_AGENTS)))
-
-
-def refuse_jobs(jobs: int | None) -> None:
-    """Raises GoalseekError for a number that ``--jobs`` does not take."""
-    if jobs is not None and not 1 <= jobs <= MOST_AT_ONCE:
-        raise GoalseekError(f"--jobs {jobs}: a number from 1 to {MOST_AT_ONCE}", "--jobs 4")

@@ -15,7 +15,6 @@ from msgspec import Struct, structs
 
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
-from goalseek.git.objects import Entry
 from goalseek.git.trees import TreeReader
 from goalseek.ledger.ledger import Ledger
 from goalseek.manifest import loading
@@ -137,10 +136,11 @@ class ConfigReader:
         ``hidden_from``; None for those that are there now. ``changed_paths`` are those that candidates have changed.
         Raises GoalseekError where the files of ``hidden_from`` cannot be read.
         """
-        loaded = self.loaded
+        loaded, repository = self.loaded, self._ledger.repository
+        hidden_folder = hidden_files.folder_of(self.folder, manifest)
         listing = pinned_files or ()
-        if pinned_files is None and (folder := hidden_files.folder_of(self.folder, manifest)):
-            listing = hidden_files.list_hidden(folder, self._ledger.repository.top)
+        if pinned_files is None and hidden_folder:
+            listing = hidden_files.list_hidden(hidden_folder, repository.top)
         links = {self._prefix + path: str((self.folder / path).resolve()) for path in manifest.scope.share}
         scope_inputs = (manifest, listing, mounts)
         if self._scope_cache is None or self._scope_cache[0] != scope_inputs:
@@ -155,20 +155,21 @@ class ConfigReader:
         program = self.folder / (manifest.project.program or "program.md")
         text = program.read_text("utf-8", "replace") if program.is_file() else ""
         current_directions = tuple(read_directions(loaded.directions))
-        templates, template_notes = self._read_templates(self._asked or loaded.manifest.provider)
-        keep = tuple(pattern for command in manifest.verify for pattern in command.keep)
-        hidden_folder = hidden_files.folder_of(self.folder, manifest)
-        trees = TreePlan(scope, key, keep, links, mounts, listing, hidden_folder, self._read_proposer(scope))
-        return Config(manifest, scope, trees, text, current_directions, (*notes, *template_notes), templates)
-
-    def _read_proposer(self, scope: Scope) -> dict[str, Entry]:
-        """The proposer's scripts that no candidate may change, as HEAD has them: to commit one needs no baseline."""
-        repository = self._ledger.repository
+        provider = self._asked or loaded.manifest.provider
+        try:
+            self._templates = load_templates(self.folder / provider.prompts if provider and provider.prompts else None)
+        except GoalseekError as error:
+            if self._templates is None:
+                raise
+            notes = (*notes, f"the prompts cannot be used now, so the last good ones hold: {error.message}")
+        # The proposer's scripts that no candidate may change are those of HEAD: to commit one needs no baseline.
         paths = [path for path in sorted(scope.proposer) if scope.kind(path) not in ("hidden", "generated", "writable")]
-        tree = repository.tree_of(repository.head()) if paths else ""
-        reader = TreeReader(repository.objects, tree)
+        reader = TreeReader(repository.objects, repository.tree_of(repository.head()) if paths else "")
         entries = {path: reader.entry(path) for path in paths}
-        return {path: entry for path, entry in entries.items() if entry and entry.mode.startswith("100")}
+        proposer = {path: entry for path, entry in entries.items() if entry and entry.mode.startswith("100")}
+        keep = tuple(pattern for command in manifest.verify for pattern in command.keep)
+        trees = TreePlan(scope, key, keep, links, mounts, listing, hidden_folder, proposer)
+        return Config(manifest, scope, trees, text, current_directions, notes, self._templates)
 
     def refuse_changed_hidden_files(self, config: Config) -> None:
         """Raises GoalseekError, ``tampered``, where ``scope.hidden_from`` is not as it was pinned."""
@@ -200,17 +201,6 @@ class ConfigReader:
             *(["nothing tracked stands in its place"] if links else []),
         )
         return hashlib.sha256(to_line(lists).encode()).hexdigest()[:16]
-
-    def _read_templates(self, provider_table: ProviderTable | None) -> tuple[Templates, tuple[str, ...]]:
-        """The prompts as they are now; where they are wrong, the last good ones and a note that says so."""
-        folder = self.folder / provider_table.prompts if provider_table and provider_table.prompts else None
-        try:
-            self._templates = load_templates(folder)
-        except GoalseekError as error:
-            if self._templates is None:
-                raise
-            return self._templates, (f"the prompts cannot be used now, so the last good ones hold: {error.message}",)
-        return self._templates, ()
 
 
 def read_directions(folder: Path) -> list[Direction]:

@@ -104,9 +104,9 @@ def find_limit(
             why = _shortage_text(budget.limit_text, budget.remaining, iteration_seconds, reserved_seconds)
         if why:
             return Stop(budget.name, why, budget.hint)
-    if limits.deadline is not None:
-        limit_text, remaining = f"limits.deadline = {limits.deadline.isoformat()}", _seconds_until(limits.deadline, now)
-        why = f"{limit_text} is past" if remaining <= 0 else ""
+    if limits.deadline is not None and (remaining := seconds_to_deadline(limits, now)) is not None:
+        limit_text = f"limits.deadline = {limits.deadline.isoformat()}"
+        why = "" if remaining else f"{limit_text} is past"
         if why := why or _shortage_text(limit_text, remaining, iteration_seconds, reserved_seconds):
             return Stop(StopReason.DEADLINE, why, f"{RAISE_LIMIT}, then: goalseek iterate")
     amounts = {StopReason.TOKENS: call.tokens, StopReason.COST: call.cost_usd or 0.0} if call else {}
@@ -142,7 +142,10 @@ def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | N
 
 def seconds_to_deadline(limits: Limits, now: datetime) -> float | None:
     """Seconds until the deadline, 0 where it is past; None without one."""
-    return None if limits.deadline is None else max(_seconds_until(limits.deadline, now), 0.0)
+    if limits.deadline is None:
+        return None
+    aware = limits.deadline if limits.deadline.tzinfo else limits.deadline.astimezone(UTC)
+    return max((aware - now).total_seconds(), 0.0)
 
 
 def budget_warnings(limits: Limits, standing: Standing) -> dict[str, str]:
@@ -283,11 +286,6 @@ def _shortage_text(limit_text: str, remaining: float, iteration_seconds: float |
     note = f", with {format_duration(reserved_seconds)} kept for settling," if reserved_seconds else ""
     takes = f"an iteration takes about {format_duration(iteration_seconds)}{note} and could not end before that"
     return f"{limit_text} leaves {format_duration(remaining)}; {takes}"
-
-
-def _seconds_until(moment: datetime, now: datetime) -> float:
-    aware = moment if moment.tzinfo else moment.astimezone(UTC)
-    return (aware - now).total_seconds()
 
 
 class Clock(Struct, frozen=True):

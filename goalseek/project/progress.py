@@ -15,6 +15,7 @@ from goalseek.project.limits import BudgetUse, budgets_of
 from goalseek.records import IterationRecord
 from goalseek.statistics.guards import guard_warning
 from goalseek.statistics.rotation import Proposer, Turn, labels_of
+from goalseek.statistics.scale import median
 from goalseek.values import Outcome
 
 REASONS_LIMIT = 6
@@ -81,8 +82,6 @@ def own_label(manifest: Manifest, standing: Standing) -> str:
 
 def median_seconds(tries: Iterable[IterationRecord]) -> dict[str, float]:
     """The median seconds of each phase, over the last ``MEDIAN_OF`` iterations that had it."""
-    from statistics import median
-
     times: dict[str, list[float]] = {}
     for record in tries:
         for phase, seconds in record.seconds.items():
@@ -95,11 +94,7 @@ def median_iteration_seconds(newest_first: Iterable[IterationRecord]) -> float |
     """The usual seconds of an iteration: the median of the last five. None where there was none but baselines."""
     tries = (record for record in newest_first if record.outcome != Outcome.BASELINE)
     seconds = [sum(record.seconds.values()) for record in islice(tries, PACE_ITERATIONS)]
-    if not seconds:
-        return None
-    from statistics import median
-
-    return median(seconds)
+    return median(seconds) if seconds else None
 
 
 MIN_KEEPS = 5

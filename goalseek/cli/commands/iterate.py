@@ -18,8 +18,8 @@ from goalseek.errors import LOCKED, GoalseekError
 from goalseek.locks import lock_holder, refuse_locked
 from goalseek.loop.invocation import Invocation
 from goalseek.loop.loop import iterate
+from goalseek.manifest.fields import MOST_AT_ONCE
 from goalseek.manifest.loading import ManifestFile, make_log_folders, with_manifest_option
-from goalseek.manifest.parallel import refuse_jobs
 from goalseek.project import stop
 from goalseek.project.opening import open_project, open_repository, provider_from_options, refuse_missing_home
 from goalseek.project.picture import read_picture
@@ -48,6 +48,8 @@ def run(options: argparse.Namespace) -> int:
     manifest = load_manifest(options)
     if options.count is not None and options.count < 1:
         raise GoalseekError(f"-n {options.count}: at least 1", "-n 10, or --forever")
+    if options.jobs is not None and not 1 <= options.jobs <= MOST_AT_ONCE:
+        raise GoalseekError(f"--jobs {options.jobs}: a number from 1 to {MOST_AT_ONCE}", "--jobs 4")
     names = (manifest.manifest.metric.name, *(guard.name for guard in manifest.manifest.guard))
     try:
         if bare := re.fullmatch(r"\s*([\d.]+)\s*", options.duration or ""):
@@ -58,7 +60,6 @@ def run(options: argparse.Namespace) -> int:
         raise GoalseekError(str(error), "see: goalseek iterate --help") from None
     is_open = options.forever or seconds is not None or until is not None
     count = options.count if options.count is not None else None if is_open else options.jobs or 1
-    refuse_jobs(options.jobs)
     try:
         if options.detach:
             return climb_in_background(options, manifest)
