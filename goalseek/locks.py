@@ -86,27 +86,30 @@ def project_lock(
     ``activity`` gives in words what a climb of this manifest is doing, or "". ``doing`` is the command that takes the
     lock.
     """
-    descriptor = _open_lock_file(folder)
-    try:
+    while True:
+        descriptor = _open_lock_file(folder)
         try:
-            _acquire(descriptor)
-            while not _is_same_file(folder / LOCK, descriptor):
-                os.close(descriptor)
-                descriptor = _open_lock_file(folder)
+            try:
                 _acquire(descriptor)
-        except BlockingIOError:
-            raise _locked_error(_read_holder(descriptor), activity, str(manifest)) from None
-        except OSError as error:
-            message = f"the file system of {folder} has no locks: {error}"
-            raise GoalseekError(message, "keep the repository on a local disk", StopReason.REPOSITORY) from None
-        now = datetime.now(UTC).isoformat("T", "milliseconds").replace("+00:00", "Z")
-        pid = os.getpid()
-        holder = Holder(pid, os.uname().nodename, now, doing, str(manifest), _start_time(pid), _namespace())
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(to_plain(holder)).encode(), 0)
-        yield
-    finally:
-        os.close(descriptor)
+                is_in_place = os.path.samestat(os.stat(folder / LOCK), os.fstat(descriptor))
+            except BlockingIOError:
+                raise _locked_error(_read_holder(descriptor), activity, str(manifest)) from None
+            except FileNotFoundError:
+                is_in_place = False
+            except OSError as error:
+                message = f"the file system of {folder} has no locks: {error}"
+                raise GoalseekError(message, "keep the repository on a local disk", StopReason.REPOSITORY) from None
+            if not is_in_place:  # the last holder removed the file
+                continue
+            now = datetime.now(UTC).isoformat("T", "milliseconds").replace("+00:00", "Z")
+            pid = os.getpid()
+            holder = Holder(pid, os.uname().nodename, now, doing, str(manifest), _start_time(pid), _namespace())
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, json.dumps(to_plain(holder)).encode(), 0)
+            yield
+            return
+        finally:
+            os.close(descriptor)
 
 
 def _open_lock_file(folder: Path) -> int:
@@ -118,13 +121,6 @@ def _open_lock_file(folder: Path) -> int:
                 message = f"this climb is another account's, which alone may go on with it: {folder}: {error.strerror}"
                 hint = "give your manifest a project.name of its own, or climb in a clone that fetched refs/goalseek/*"
                 raise GoalseekError(message, hint, StopReason.REPOSITORY) from None
-
-
-def _is_same_file(path: Path, descriptor: int) -> bool:
-    """Whether an open file is still the one at its path: the last holder may have removed it."""
-    with contextlib.suppress(FileNotFoundError):
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    return False
 
 
 def _acquire(descriptor: int) -> None:

@@ -157,7 +157,7 @@ def own_folder(path: Path, missing: IfMissing = "raise") -> Iterator[OwnFolder]:
         raise ForeignPath(f"{path} is no folder of goalseek's: nothing in it is removed or written")
     if missing != "raise":
         _OWN[own].mkdir(parents=True, exist_ok=True)
-    top = _open_unlocked(_OWN[own], _FOLDER | os.O_NOFOLLOW)
+    top = _open_part(_OWN[own], _FOLDER | os.O_NOFOLLOW)
     try:
         with _open_inner(top, inside, missing) as folder:
             yield OwnFolder(folder)
@@ -174,7 +174,7 @@ def split_path(path: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _open_inner(top: int, parts: Sequence[str], missing: IfMissing = "raise") -> Iterator[int]:
+def _open_inner(top: int, parts: Sequence[str], missing: IfMissing = "raise", is_ours: bool = True) -> Iterator[int]:
     """Opens the folder at a path below an open one, through real folders only."""
     folder = os.dup(top)
     try:
@@ -185,7 +185,7 @@ def _open_inner(top: int, parts: Sequence[str], missing: IfMissing = "raise") ->
             if missing != "raise":
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=folder)
-            inner = _open_unlocked(part, _FOLDER | os.O_NOFOLLOW, folder)
+            inner = _open_part(part, _FOLDER | os.O_NOFOLLOW, folder, is_ours)
             os.close(folder)
             folder = inner
         yield folder
@@ -233,17 +233,13 @@ def open_regular(root: Path, path: str, is_ours: bool = True) -> int:
 
     Where it is not ``is_ours``, permissions stay as they are, and ``root`` may be a link.
     """
-    open_part = _open_unlocked if is_ours else _open_unchanged
-    folder = open_part(root, _FOLDER | (os.O_NOFOLLOW if is_ours else 0))
+    *above, name = path.split("/")
+    top = _open_part(root, _FOLDER | (os.O_NOFOLLOW if is_ours else 0), is_ours=is_ours)
     try:
-        *above, name = path.split("/")
-        for part in above:
-            inner = open_part(part, _FOLDER | os.O_NOFOLLOW, folder)
-            os.close(folder)
-            folder = inner
-        descriptor = open_part(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, folder)
+        with _open_inner(top, above, is_ours=is_ours) as folder:
+            descriptor = _open_part(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, folder, is_ours)
     finally:
-        os.close(folder)
+        os.close(top)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(f"{path} is not a regular file")
@@ -263,19 +259,17 @@ def open_folder(folder: str | Path, below: int | None = None) -> Iterator[int]:
 
     ``below`` is the descriptor of the folder that a relative name is in. Raises OSError for a link.
     """
-    descriptor = _open_unlocked(folder, _FOLDER | os.O_NOFOLLOW, below)
+    descriptor = _open_part(folder, _FOLDER | os.O_NOFOLLOW, below)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _open_unchanged(name: str | Path, flags: int, below: int | None = None) -> int:
-    return os.open(name, flags, dir_fd=below)
-
-
-def _open_unlocked(name: str | Path, flags: int, below: int | None = None) -> int:
-    """Opens a file or folder after giving its owner the permissions that are missing: read, or all in a folder."""
+def _open_part(name: str | Path, flags: int, below: int | None = None, is_ours: bool = True) -> int:
+    """Opens a file or folder; one of ours after giving its owner missing permissions: read, or all in a folder."""
+    if not is_ours:
+        return os.open(name, flags, dir_fd=below)
     try:
         descriptor = os.open(name, flags, dir_fd=below)
     except PermissionError:

@@ -18,25 +18,11 @@ from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 
-from msgspec import Struct
-
 from goalseek.errors import Interrupted
 
 Helper = subprocess.Popen[bytes]
+CompletedProgram = subprocess.CompletedProcess[bytes]
 _mark: ContextVar[str] = ContextVar("mark", default="")
-
-
-class CompletedProgram(Struct, frozen=True):
-    """How a short program ended, with all that it printed."""
-
-    exit_code: int
-    stdout: bytes
-    stderr: bytes
-
-    @property
-    def error_text(self) -> str:
-        """Its standard error as text."""
-        return self.stderr.decode("utf-8", "replace").strip()
 
 
 def inherited_variables(names: Iterable[str]) -> dict[str, str]:
@@ -68,10 +54,9 @@ def run(
     folder: Path | None = None,
 ) -> CompletedProgram:
     """Runs a short, trusted program to its end. Raises FileNotFoundError where there is no such program."""
-    result = subprocess.run(
+    return subprocess.run(
         list(arguments), input=stdin, capture_output=True, env=_with_mark(environment), cwd=folder, check=False
     )
-    return CompletedProgram(result.returncode, result.stdout, result.stderr)
 
 
 def run_in_terminal(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:

@@ -64,7 +64,7 @@ def commit_without_hooks(repository: Repository, objects: Objects, plans: Sequen
         arguments = ["-c", "i18n.commitEncoding=UTF-8", "commit-tree", plan.tree, "-p", commit]
         message = plan.message.encode("utf-8", "replace")
         answer = git_as_user(*arguments, folder=repository.top, stdin=message, variables=variables)
-        if answer.exit_code:
+        if answer.returncode:
             raise _commit_error(repository, plan, answer, has_hooks=False)
         commit = answer.stdout.decode().strip()
     return commit
@@ -77,7 +77,7 @@ def commit_all(repository: Repository, plans: Sequence[PlannedCommit], base: str
     """
     answer = repository.git_as_user("rev-parse", "--path-format=absolute", "--git-path", "hooks")
     hooks = Path(os.fsdecode(answer.stdout.rstrip(b"\n")))  # as their checkout has them
-    has_hooks = (not answer.exit_code and hooks.is_dir()) and any(
+    has_hooks = (not answer.returncode and hooks.is_dir()) and any(
         os.access(path, os.X_OK) and path.suffix != ".sample" and path.is_file() for path in hooks.iterdir()
     )
     options = [*_COMMIT_CONFIG, *(["-c", f"core.hooksPath={hooks}"] if has_hooks else [])]
@@ -103,7 +103,7 @@ def commit_all(repository: Repository, plans: Sequence[PlannedCommit], base: str
             message.write_bytes(plan.message.encode("utf-8", "replace"))
             arguments = [*options, "commit", "--quiet", "--cleanup=verbatim", "--file", str(message)]
             answer = git_as_user(*arguments, folder=work_tree)
-            if answer.exit_code:
+            if answer.returncode:
                 raise _commit_error(repository, plan, answer, has_hooks)
             base = git("rev-parse", "HEAD", git_dir=git_dir).decode().strip()  # a hook may have switched to a branch
             differences = repository.objects.differences(plan.tree, repository.tree_of(base))
@@ -117,7 +117,7 @@ def commit_all(repository: Repository, plans: Sequence[PlannedCommit], base: str
 def refuse_branch(repository: Repository, name: str) -> None:
     """Raises GoalseekError where a new branch cannot have this name: existing branches are never moved."""
     answer = repository.git_as_user("check-ref-format", "--branch", name)
-    if answer.exit_code or os.fsdecode(answer.stdout) != name + "\n":  # it gives the branch that `@{-1}` stands for
+    if answer.returncode or os.fsdecode(answer.stdout) != name + "\n":  # it gives the branch that `@{-1}` stands for
         raise GoalseekError(f"--branch {name!r} is no name for a branch", "see: git help check-ref-format", USAGE)
     parts = name.split("/")
     above = [f"refs/heads/{'/'.join(parts[:depth])}" for depth in range(1, len(parts))]
@@ -125,7 +125,7 @@ def refuse_branch(repository: Repository, name: str) -> None:
     existing_above = repository.git("for-each-ref", "--format=%(refname)", *above).decode().split() if above else []
     if parts[0] == "goalseek" and "refs/heads/goalseek" not in (*existing, *existing_above):
         raise GoalseekError(f"--branch {name!r}: goalseek/ has the tool's own branches", "name another", USAGE)
-    is_link = not repository.git_as_user("symbolic-ref", "--quiet", f"refs/heads/{name}").exit_code
+    is_link = not repository.git_as_user("symbolic-ref", "--quiet", f"refs/heads/{name}").returncode
     if existing or is_link or set(existing_above) & set(above):
         message = f"the branch {name!r} exists, or a branch is in its way"
         raise GoalseekError(message, "name a new one; existing branches are never moved", USAGE)
@@ -137,7 +137,7 @@ def refuse_branch(repository: Repository, name: str) -> None:
 def make_branch(repository: Repository, name: str, commit: str) -> None:
     """Makes a new branch at a commit. Raises GoalseekError where git makes none."""
     answer = repository.git_as_user("branch", "--no-track", name, commit)
-    if answer.exit_code:
+    if answer.returncode:
         hint = f"the commits are made: git branch NAME {commit} is all that is missing"
         raise GoalseekError(f"git made no branch {name!r}: {_output_text(answer)}", hint, UNFIT)
 
@@ -179,7 +179,7 @@ def _commit_error(
     repository: Repository, plan: PlannedCommit, answer: CompletedProgram, has_hooks: bool
 ) -> GoalseekError:
     hints = [_NO_HOOKS] if has_hooks else []
-    if repository.git_as_user("var", "GIT_AUTHOR_IDENT").exit_code:
+    if repository.git_as_user("var", "GIT_AUTHOR_IDENT").returncode:
         hints = ['git config user.name "Your Name" && git config user.email you@example.com']
     elif repository.git_as_user("config", "--type=bool", "commit.gpgSign").stdout == b"true\n":
         hints.append(_UNSIGNED)
@@ -213,8 +213,9 @@ def tree_of_checkout(repository: Repository) -> str:
         output = b""
         for arguments in (["add", "--all"], ["write-tree"]):
             answer = repository.git_as_user(*options, *arguments, GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0")
-            if answer.exit_code:
-                message = f"git cannot take the checkout as it is: {answer.error_text}"
+            if answer.returncode:
+                printed = answer.stderr.decode("utf-8", "replace").strip()
+                message = f"git cannot take the checkout as it is: {printed}"
                 raise GoalseekError(message, "", StopReason.REPOSITORY)
             output = answer.stdout
         return output.decode().strip()

@@ -93,8 +93,8 @@ def git(
         if error.filename != "git":
             raise
         raise GoalseekError("git is not installed, or not on PATH", "install git 2.38 or newer", UNFIT) from None
-    if answer.exit_code:
-        raise GitFailed(arguments, answer.exit_code, answer.stderr, answer.stdout)
+    if answer.returncode:
+        raise GitFailed(arguments, answer.returncode, answer.stderr, answer.stdout)
     return answer.stdout
 
 

@@ -47,8 +47,8 @@ def locate(folder: Path) -> Location:
                 raise
             # Where git doubts the owner, the user's whole configuration decides.
             own = git_as_user(*_REV_PARSE, folder=folder, variables={"LC_ALL": "C"})
-            if own.exit_code:
-                raise GitFailed(_REV_PARSE, own.exit_code, own.stderr) from None
+            if own.returncode:
+                raise GitFailed(_REV_PARSE, own.returncode, own.stderr) from None
             output = own.stdout
     except (GitFailed, FileNotFoundError, NotADirectoryError) as error:
         stderr = str(error)

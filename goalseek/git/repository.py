@@ -287,14 +287,15 @@ class Repository:
         """
         arguments = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules"]
         answer = self.git_as_user("-c", "core.fsmonitor=false", *arguments, GIT_OPTIONAL_LOCKS="0")
-        if answer.exit_code:
+        if answer.returncode:
             hint = "see that it works here, under the PATH and the configuration of this call, and run the same command"
-            raise GoalseekError(f"git status fails in {self.top}:\n{answer.error_text}", hint, StopReason.REPOSITORY)
+            printed = answer.stderr.decode("utf-8", "replace").strip()
+            raise GoalseekError(f"git status fails in {self.top}:\n{printed}", hint, StopReason.REPOSITORY)
         return [(item[:2], item[3:]) for item in os.fsdecode(answer.stdout).split("\0") if item]
 
     def is_ignored(self, path: str) -> bool:
         """Whether git ignores a path of the checkout, under the user's own configuration."""
-        return self.git_as_user("check-ignore", "--quiet", "--", path).exit_code == 0
+        return self.git_as_user("check-ignore", "--quiet", "--", path).returncode == 0
 
 
 def ref_moved_error(ref: str, expected: str, actual: str | None) -> GoalseekError:

@@ -146,6 +146,6 @@ def apply_patch(patch: Path | bytes, folder: Path) -> str:
     """Applies a patch, or the one in a file, all of it or nothing. Gives git's error message, "" for none."""
     name, stdin = (str(patch), b"") if isinstance(patch, Path) else ("-", patch)
     result = process.run(["git", "apply", "--whitespace=nowarn", name], environment(), stdin, folder)
-    if not result.exit_code:
+    if not result.returncode:
         return ""
-    return result.stderr.decode("utf-8", "replace").strip() or f"git apply ended with {result.exit_code}"
+    return result.stderr.decode("utf-8", "replace").strip() or f"git apply ended with {result.returncode}"

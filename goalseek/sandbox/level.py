@@ -147,5 +147,5 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
             return _UNTRUE
         if answer.stdout != b"open\n" or not (folder / "tree" / "written").exists():
             lines = answer.stderr.decode("utf-8", "replace").strip().splitlines()
-            return lines[0] if lines else f"the probe ended with {answer.exit_code}"
+            return lines[0] if lines else f"the probe ended with {answer.returncode}"
     return None
