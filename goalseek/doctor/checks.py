@@ -18,7 +18,7 @@ from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.parallel import one_bench_reason
 from goalseek.providers.registry import WITHOUT_PROGRAM, manifest_commands
 from goalseek.sandbox import level
-from goalseek.sandbox.environment import check_notify_command, program_environment
+from goalseek.sandbox.environment import notify_launch, program_environment
 from goalseek.values import Finding
 
 
@@ -97,8 +97,9 @@ def check_benches(subject: Subject) -> Iterator[Finding]:
 
 def check_notification(subject: Subject) -> Iterator[Finding]:
     """The program of ``[notify]`` can be started."""
-    if problem := check_notify_command(subject.project.loaded):
-        yield problem
+    launch = notify_launch(subject.project.loaded)
+    if isinstance(launch, Finding):
+        yield launch
     elif command := subject.project.loaded.manifest.notify.command:
         yield Finding("good", f"{command[0]} can be started")
 

@@ -161,11 +161,11 @@ def check_environment(subject: Subject) -> Iterator[Finding]:
     scope, setup, prefix = config.manifest.scope, config.manifest.setup, project.places.prefix
     linked_paths = (*scope.share, *(setup.gives if setup else ()))
     hidden_files.refuse_clashes(config.trees.hidden_from, prefix, entries, linked_paths)
-    editable_installs.refuse_editable(config.manifest, project.confines)
+    notes = editable_installs.refuse_editable(config.manifest, project.confines)
     refuse_unfit_shares(project.loaded, project.repository, project.places, config.scope, entries)
     if subject.takes_ruler:
         refuse_unfit_gives(config.manifest, prefix, config.scope, entries)
-    yield from editable_installs.find_on_path(config.manifest, project.confines)
+    yield from notes
     if scope.share:
         hides = bool(scope.hidden or scope.hidden_from)
         text = "no shared folder imports your checkout" + ", and no path is both shared and hidden" * hides

@@ -12,15 +12,16 @@ from msgspec import Struct
 
 from goalseek.errors import GoalseekError
 from goalseek.files import write_atomic
-from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.manifest.loading import with_manifest_option
 from goalseek.own_folders import remove_if_exists
 from goalseek.project.approval import Question, commands_for
 from goalseek.project.observer import Observer
 from goalseek.project.project import Project
 from goalseek.project.status import UNSENT
 from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
-from goalseek.sandbox.environment import check_notify_command, notify_launch
-from goalseek.values import EXIT_CODES, Number, Outcome, Stop, StopReason, to_line
+from goalseek.sandbox.environment import notify_launch
+from goalseek.sandbox.view import Launch
+from goalseek.values import EXIT_CODES, Finding, Number, Outcome, Stop, StopReason, to_line
 
 MAX_SECONDS = 30.0
 _LAST_END = "last_end.json"
@@ -123,8 +124,8 @@ class Notifier(Observer):
                 settled=standing.settled,
                 holdout=standing.holdout,
             )
-            problem = check_notify_command(loaded)
-            failure = str(problem) if problem else self._run(command, loaded, to_line(notification))
+            launch, line = notify_launch(loaded), to_line(notification)
+            failure = str(launch) if isinstance(launch, Finding) else self._run(command[0], launch, line)
         except (GoalseekError, OSError, ValueError) as error:
             failure = str(error)
         if failure:
@@ -136,16 +137,15 @@ class Notifier(Observer):
             else:
                 remove_if_exists(loaded.logs / UNSENT)
 
-    def _run(self, command: tuple[str, ...], loaded: ManifestFile, line: str) -> str:
+    def _run(self, program: str, launch: Launch, line: str) -> str:
         """Runs the program; gives what went wrong, or ""."""
-        stdin = line.encode() + b"\n"
         with self._project.make_programs() as programs:
-            result = programs.run(notify_launch(loaded), timeout=MAX_SECONDS, stdin=stdin)
+            result = programs.run(launch, timeout=MAX_SECONDS, stdin=line.encode() + b"\n")
         if result.timed_out:
-            return f"{command[0]} ran past its limit, {MAX_SECONDS:.0f}s"
+            return f"{program} ran past its limit, {MAX_SECONDS:.0f}s"
         if result.exit_code:
             lines = (result.stderr or result.stdout).decode("utf-8", "replace").strip().splitlines()
-            return f"{command[0]} ended with {result.exit_code}" + (f": {lines[-1][:200]}" if lines else "")
+            return f"{program} ended with {result.exit_code}" + (f": {lines[-1][:200]}" if lines else "")
         return ""
 
     def _is_stored_end(self, stop: Stop) -> bool:

@@ -21,7 +21,7 @@ Links = tuple[tuple[Path, str], ...]
 
 
 def launch_in_bubblewrap(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
-    """How to start a program under bubblewrap; ``folder`` is a path on disk inside something shown.
+    """How to start a program under bubblewrap; ``folder`` is a path on disk in its tree.
 
     Makes the mount points that lie inside other writable mounts, such as the empty folders in the tree that shared
     folders are mounted on. HOME and TMPDIR become the view's. Raises FileNotFoundError without bwrap, OSError if a
@@ -73,7 +73,7 @@ def launch_in_bubblewrap(view: View, arguments: Sequence[str], environment: Mapp
     loaders = {name: value for name, value in variables.items() if name.startswith(_LOADER_VARIABLES)}
     for name, value in loaders.items():
         command += ["--setenv", name, value]
-    command += ["--chdir", str(view.seen_at(folder)), "--", *arguments]
+    command += ["--chdir", str(view.tree.at / folder.relative_to(view.tree.source)), "--", *arguments]
     own_variables = {name: value for name, value in variables.items() if name not in loaders}
     restriction = landlock.SCOPE_ONLY if view.network and scopes_abstract_sockets() else ()
     return Launch(tuple(command), own_variables, Path("/"), is_cage=True, restriction=restriction)

@@ -9,7 +9,7 @@ import functools
 import json
 import os
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
@@ -20,48 +20,40 @@ from goalseek.sandbox.executables import first_line, resolve_links, which
 from goalseek.sandbox.policy import SandboxPolicy
 from goalseek.values import Finding, StopReason
 
-Command = str | tuple[str, ...]
 _SITE_FOLDERS = ("lib*/python*/site-packages", "lib*/python*/dist-packages", "Lib/site-packages")
 _PYTHONS = ("python3", "python")
 
 
-def refuse_editable(manifest: Manifest, policy: SandboxPolicy) -> None:
-    """Raises GoalseekError if a shared environment, or that of a program in a verify command, has one."""
+def refuse_editable(manifest: Manifest, policy: SandboxPolicy) -> list[Finding]:
+    """Raises GoalseekError if a shared environment, or that of a program in a verify command, has one.
+
+    Gives a warning, at most one, about an interpreter on PATH that no command names, but that its scripts may call.
+    """
     if policy.mounts:
-        return
+        return []
     shared = ((f"scope.share: {name}", _installs_in(policy.folder / name, policy.top)) for name in manifest.scope.share)
     found = [(what, path) for what, paths in shared for path in paths]
-    for command, variables, folder in _commands(manifest, policy):
+    on_path: list[tuple[str, Path]] = []
+    variables = environment.program_environment(manifest.env.verify, {}, policy.scratch)
+    commands = [(command.run, policy.folder / command.cwd) for command in manifest.verify]
+    commands += [(manifest.setup.run, policy.folder)] if manifest.setup else []
+    for command, folder in commands:
         find = functools.partial(which, path=variables["PATH"], folder=folder)
         for word in sorted({word.text for word in parse_command(command).words(find)}):
-            paths = _installs_for(word, variables, folder, policy)
-            found += [(f"{word}, as the verifier finds it,", path) for path in paths]
+            found += [(f"{word}, as the verifier finds it,", path) for path in _installs_for(find(word), policy)]
+        on_path += [(word, path) for word in _PYTHONS for path in _installs_for(find(word), policy)]
+    remedy = "run it with bubblewrap, where it means the candidate; or pip uninstall, then rm"
     for what, path in found:
         message = f"{what} has this repository installed editable ({path.name}): every candidate would measure your "
-        raise GoalseekError(f"{message}checkout", _remedy(path), StopReason.SANDBOX)
-
-
-def find_on_path(manifest: Manifest, policy: SandboxPolicy) -> list[Finding]:
-    """A warning about an interpreter on PATH that no command names, but that its scripts may call; at most one."""
-    for _, variables, folder in () if policy.mounts else _commands(manifest, policy):
-        for word in _PYTHONS:
-            for path in _installs_for(word, variables, folder, policy):
-                text = f"{word} on PATH has this repository installed editable ({path.name}): what a verify command "
-                return [Finding("note", f"{text}imports by it may be your checkout", _remedy(path))]
+        raise GoalseekError(f"{message}checkout", f"{remedy} {path}", StopReason.SANDBOX)
+    for word, path in on_path[:1]:
+        text = f"{word} on PATH has this repository installed editable ({path.name}): what a verify command "
+        return [Finding("note", f"{text}imports by it may be your checkout", f"{remedy} {path}")]
     return []
 
 
-def _commands(manifest: Manifest, policy: SandboxPolicy) -> Iterator[tuple[Command, Mapping[str, str], Path]]:
-    variables = environment.program_environment(manifest.env.verify, {}, policy.scratch)
-    for command in manifest.verify:
-        yield command.run, variables, policy.folder / command.cwd
-    if manifest.setup:
-        yield manifest.setup.run, variables, policy.folder
-
-
-def _installs_for(word: str, variables: Mapping[str, str], folder: Path, policy: SandboxPolicy) -> Iterator[Path]:
+def _installs_for(program: Path | None, policy: SandboxPolicy) -> Iterator[Path]:
     """The editable installs of this repository that a program imports, if it is a Python or a script of one."""
-    program = which(word, variables["PATH"], folder)
     if program is None or not (program.name.startswith(("python", "pypy")) or b"python" in first_line(program)):
         return
     prefixes = [name.parent.parent for name in resolve_links(program).names if name.parent.name == "bin"]
@@ -94,7 +86,3 @@ def _installs_in(environment: Path, top: Path) -> Iterator[Path]:
 
 def _is_inside(path: str, top: Path) -> bool:
     return os.path.isabs(path) and Path(path).resolve().is_relative_to(top.resolve())
-
-
-def _remedy(path: Path) -> str:
-    return f"run it with bubblewrap, where it means the candidate; or pip uninstall, then rm {path}"

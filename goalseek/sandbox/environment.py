@@ -55,43 +55,31 @@ def refuse_unconfined(manifest: Manifest, provider: str, runs_unasked: bool) -> 
         raise GoalseekError(message, f'sandbox.mode = "auto"; {hint}', StopReason.SANDBOX)
 
 
-def notify_launch(loaded: ManifestFile) -> Launch:
-    """How the program of ``[notify]`` is started, unconfined: a ``~`` before it is your HOME."""
-    return Launch(_notify_words(loaded), _notify_environment(), loaded.folder)
+def notify_launch(loaded: ManifestFile) -> Launch | Finding:
+    """How the program of ``[notify]`` is started, unconfined; or why it cannot or may not run.
 
-
-def check_notify_command(loaded: ManifestFile) -> Finding | None:
-    """Why the program of ``[notify]`` cannot or may not run: it is missing, or candidates may change it; else None."""
-    folder, command = loaded.folder.resolve(), _notify_words(loaded)
+    A ``~`` before it is your HOME. It has your whole environment without ``GOALSEEK_*``.
+    """
+    folder, (program, *arguments) = loaded.folder.resolve(), loaded.manifest.notify.command or ("",)
+    command = (os.path.expanduser(program), *arguments)
+    # A relative folder on PATH would be one below the manifest's, where kept changes may be taken home to.
+    path = [name for name in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(name).is_absolute()]
+    variables = environment_without("GOALSEEK_")
+    variables["PATH"] = os.pathsep.join([*path, str(Path(sys.executable).parent)])
     kind = manifest_scope(loaded, loaded.manifest, "").kind
     for number, word in enumerate(command):
-        path = Path(os.path.realpath(folder / word))
-        is_here = (number > 0 or "/" in word) and os.path.isfile(path) and path.is_relative_to(folder)
-        if is_here and kind(path.relative_to(folder).as_posix()) == "writable":
+        file = Path(os.path.realpath(folder / word))
+        is_here = (number > 0 or "/" in word) and os.path.isfile(file) and file.is_relative_to(folder)
+        if is_here and kind(file.relative_to(folder).as_posix()) == "writable":
             text = f"{word} is not run: scope.writable lets candidates change it"
             return Finding("wrong", text, "exclude it there, or move it")
-    program = str(folder / command[0]) if "/" in command[0] else command[0]
-    if not command[0] or shutil.which(program, path=_notify_environment()["PATH"]):
-        return None
-    if "/" in command[0] and os.path.isfile(program):
+    found = str(folder / command[0]) if "/" in command[0] else command[0]
+    if not command[0] or shutil.which(found, path=variables["PATH"]):
+        return Launch(command, variables, loaded.folder)
+    if "/" in command[0] and os.path.isfile(found):
         return Finding("wrong", f"{command[0]} is not executable", f"chmod +x {shlex.quote(command[0])}")
     text = f"{command[0]} does not exist{'' if '/' in command[0] else ' on PATH'}"
     return Finding("wrong", text, "correct notify.command")
-
-
-def _notify_words(loaded: ManifestFile) -> tuple[str, ...]:
-    program, *arguments = loaded.manifest.notify.command or ("",)
-    return (os.path.expanduser(program), *arguments)
-
-
-def _notify_environment() -> dict[str, str]:
-    """The user's whole environment, without ``GOALSEEK_*``; on PATH no relative folder, and goalseek's own at its end.
-
-    A relative folder would be one below the manifest's, where kept changes may be taken home to.
-    """
-    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder).is_absolute()]
-    path = os.pathsep.join([*folders, str(Path(sys.executable).parent)])
-    return environment_without("GOALSEEK_") | {"PATH": path}
 
 
 def credentials_in_manifest(variables: Variables) -> dict[str, str]:

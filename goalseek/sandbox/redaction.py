@@ -31,7 +31,9 @@ class Redactor:
         """Learns what credential files hold now: of JSON, the texts under keys like "token"; of others, each line."""
         for file in files:
             try:
-                text = _read_beginning(file).decode("utf-8", "replace")
+                with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as content:  # noqa: PTH123
+                    is_regular = stat.S_ISREG(os.fstat(content.fileno()).st_mode)  # an agent may have put a pipe there
+                    text = content.read(_READ_LIMIT).decode("utf-8", "replace") if is_regular else ""
             except OSError:
                 continue
             try:
@@ -79,12 +81,6 @@ class Redactor:
 def is_credential_name(name: str) -> bool:
     """Whether a variable's name says that it holds a credential."""
     return bool(_CREDENTIAL_NAME.search(name))
-
-
-def _read_beginning(file: Path) -> bytes:
-    """The first MiB of a regular file; b"" for what an agent may have put there instead, such as a pipe."""
-    with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as content:  # noqa: PTH123 - a descriptor
-        return content.read(_READ_LIMIT) if stat.S_ISREG(os.fstat(content.fileno()).st_mode) else b""
 
 
 def _secret_texts(value: Any, is_secret: bool = False) -> Iterable[str]:

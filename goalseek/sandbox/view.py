@@ -52,12 +52,6 @@ class View(Struct, frozen=True):
         """All mounts; of two at the same path, the later one counts."""
         return (self.home, self.temporary, self.tree, *self.shown)
 
-    def seen_at(self, path: Path) -> Path:
-        """The path at which a path on disk is seen once it is mounted; itself, if nothing shown contains it."""
-        holders = [shown for shown in self.everything() if path.is_relative_to(shown.source)]
-        closest = max(holders, key=lambda shown: len(shown.source.parts), default=Mount.in_place(path))
-        return closest.at / path.relative_to(closest.source)
-
 
 def throw_away_home(folder: Path, top: Path) -> Mount:
     """The mount of the throw-away ``folder`` at the user's HOME, so that what is shown of HOME has its usual path.
