@@ -22,16 +22,11 @@ _FULL_MESSAGES = (*map(os.strerror, _FULL_ERRNOS), "Out of diskspace")
 
 
 def full_disk_error(error: Exception) -> GoalseekError | None:
-    """The GoalseekError for a full disk that the system reports, or git in the C locale; else None."""
+    """The GoalseekError for a full disk or quota that the system reports, or git in the C locale; else None."""
     is_full = isinstance(error, OSError) and error.errno in _FULL_ERRNOS
     if not is_full and not any(word in str(error) for word in _FULL_MESSAGES):
         return None
     return GoalseekError(f"the disk is full: {error}", "make room; the same command goes on", StopReason.DISK)
-
-
-def is_full_disk(error: OSError) -> bool:
-    """Whether the error is a full disk or an exceeded quota."""
-    return error.errno in _FULL_ERRNOS
 
 
 def is_full(folder: Path) -> bool:

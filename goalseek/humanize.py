@@ -165,24 +165,18 @@ def format_odds(odds: float | None) -> str:
 _AGE_UNITS = ((60, 1, "s", "s"), (3600, 60, "min", "m"), (86400, 3600, "h", "h"), (30 * 86400, 86400, "d", "d"))
 
 
-def format_age(timestamp: str, now: datetime) -> str:
-    """``12 s ago``, ``5 min ago``, ``2 h ago``, ``3 d ago``; after thirty days the date, in local time."""
-    seconds = _seconds_since(timestamp, now)
-    for below, unit, name, _ in _AGE_UNITS:
+def format_age(timestamp: str, now: datetime, is_short: bool = False) -> str:
+    """``12 s ago``, ``5 min ago``, ``2 h ago``, ``3 d ago``; after thirty days the date, in local time.
+
+    If ``is_short``, ``12s``, ``5m``, ``2h``, ``3d``, ``20w``: at most four letters for nineteen years.
+    """
+    moment = datetime.fromisoformat(timestamp)
+    seconds = max((now - moment).total_seconds(), 0)
+    for below, unit, name, letter in _AGE_UNITS:
         if seconds < below:
-            return f"{int(seconds // unit)} {name} ago"
-    return f"{datetime.fromisoformat(timestamp).astimezone():%Y-%m-%d}"
-
-
-def format_short_age(timestamp: str, now: datetime) -> str:
-    """``12s``, ``5m``, ``2h``, ``3d``, ``20w``: at most four letters for nineteen years."""
-    seconds = _seconds_since(timestamp, now)
-    texts = (f"{int(seconds // unit)}{letter}" for below, unit, _, letter in _AGE_UNITS if seconds < below)
-    return next(texts, f"{int(seconds // (7 * 86400))}w")
-
-
-def _seconds_since(timestamp: str, now: datetime) -> float:
-    return max((now - datetime.fromisoformat(timestamp)).total_seconds(), 0)
+            count = int(seconds // unit)
+            return f"{count}{letter}" if is_short else f"{count} {name} ago"
+    return f"{int(seconds // (7 * 86400))}w" if is_short else f"{moment.astimezone():%Y-%m-%d}"
 
 
 def format_since(timestamp: str, now: datetime) -> str:

@@ -270,11 +270,6 @@ class SettleRecord(Head, kw_only=True, frozen=True):
         figures = self.baseline, self.best, self.difference, self.interval, self.in_percent, self.unit
         return SettledDifference(len(self.pairs), *figures)
 
-    @property
-    def no_gain(self) -> str:
-        """A warning if zero lies inside the interval; else ""."""
-        return self.result.no_gain
-
 
 class HoldoutRecord(Head, kw_only=True, frozen=True):
     """A look at the holdout: written as ``begun`` before it is made, and again with what came of it.

@@ -152,8 +152,8 @@ def _format_result(standing: Standing, manifest: Manifest) -> str:
 
 def _format_settled(record: SettleRecord) -> str:
     """``settled 1.1% ± 0.3% better``, or that no gain was shown."""
-    if record.no_gain:
-        return record.no_gain
+    if record.result.no_gain:
+        return record.result.no_gain
     text = f"settled {_format_amount(abs(record.difference), record.in_percent, record.unit)}"
     better = better_or_worse(record.difference)
     if record.interval is None:

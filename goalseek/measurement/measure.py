@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from goalseek import files
-from goalseek.disk import is_full, is_full_disk, refuse_full
+from goalseek.disk import full_disk_error, is_full, refuse_full
 from goalseek.errors import GoalseekError
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.paths import quote_path
@@ -153,7 +153,7 @@ def _copy_run_folder(run_folder: Path, artifacts: Path, log: Sink) -> None:
     except files.SizeExceeded as error:
         log.write(f"[the run folder was not kept whole: {error}]\n".encode())
     except OSError as error:
-        if not is_full_disk(error):
+        if full_disk_error(error) is None:
             raise
         remove_if_exists(artifacts)
         log.write(b"[the run folder was not kept: the disk is full]\n")
@@ -210,7 +210,7 @@ class _Trial:
             if once:
                 once.take(command, kind, run_folder.path, before, self._outputs)
         except OSError as error:
-            if not is_full_disk(error):
+            if full_disk_error(error) is None:
                 raise
             why = f"{command.name}: what it handed on left no room on the disk"
             raise NoNumber(Reason.VERIFY_FAILED, why) from None

@@ -208,7 +208,7 @@ def _next_step(picture: Picture, standing: Standing, limit_text: str, promote_hi
         return "watch it: goalseek log --last 5"
     if standing.baseline is None:
         return "goalseek doctor, then goalseek iterate"
-    warning = standing.worse_than_baseline or (standing.settled and standing.settled.no_gain)
+    warning = standing.worse_than_baseline or (standing.settled and standing.settled.result.no_gain)
     if picture.status in ("failed", "blocked") and picture.next:
         return f"{picture.next}; {warning}" if warning else picture.next
     if limit_text:
@@ -227,7 +227,7 @@ def _promote_hint(manifest: Manifest, standing: Standing) -> str:
         return warning
     if standing.keeps:
         before = "goalseek settle measures the gain afresh; " if needs_settling(manifest, standing) else ""
-        before = f"{no_gain}; " if (no_gain := standing.settled.no_gain if standing.settled else "") else before
+        before = f"{no_gain}; " if (no_gain := standing.settled.result.no_gain if standing.settled else "") else before
         return f"{before}goalseek promote takes home what HEAD lacks of the kept changes"
     if standing.taken_back:
         return (

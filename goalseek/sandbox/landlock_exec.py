@@ -63,7 +63,7 @@ def prctl(option: int, *values: int) -> int:
 
 
 def restrict(options: list[str]) -> None:
-    """Gives up for good what the options do not grant.
+    """Gives up for good what the options do not grant. A path that cannot be opened is skipped.
 
     Raises OSError if the kernel refuses any of it, and SystemExit for an unknown option.
     """
@@ -85,11 +85,23 @@ def restrict(options: list[str]) -> None:
     ruleset = system_call(CREATE, attributes, size, 0)  # closed on exec, as the kernel makes it
     for paths, rights in ((granted["--read"], handled & READ_ACCESS), (granted["--write"], handled)):
         for path in paths:
-            allow(ruleset, path, rights)
+            try:
+                descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            except OSError:
+                continue
+            is_folder = os.fstat(descriptor).st_mode & 0o170000 == 0o040000
+            allowed = rights if is_folder else rights & FILE_ACCESS
+            rule = allowed.to_bytes(8, sys.byteorder) + descriptor.to_bytes(4, sys.byteorder)
+            system_call(ADD_RULE, ruleset, 1, rule, 0)
+            os.close(descriptor)
     if prctl(NO_NEW_PRIVILEGES, 1) != 0:
         raise OSError(1, "no_new_privs is refused")
     if "--scope-only" not in flags:
-        drop_capabilities("--keep-owner-rights" in flags)
+        kept = OWNER_CAPABILITIES if "--keep-owner-rights" in flags else ()
+        prctl(AMBIENT, AMBIENT_CLEAR)
+        for number in range(64):  # those out of the bounding set not even root has after the next exec
+            if number not in kept:
+                prctl(DROP_BOUNDING, number)
         if can_refuse_sharing():
             refuse_sharing()
     system_call(RESTRICT, ruleset, 0)
@@ -123,27 +135,6 @@ def refuse_sharing() -> None:
     content = ctypes.create_string_buffer(code)
     header = len(steps).to_bytes(8, sys.byteorder) + ctypes.addressof(content).to_bytes(8, sys.byteorder)
     system_call(number, FILTER, SPECULATION_AS_BEFORE, header)
-
-
-def allow(ruleset: int, path: str, rights: int) -> None:
-    """Grants rights on a path and, for a folder, on all below it; a path that cannot be opened is skipped."""
-    try:
-        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        return
-    if os.fstat(descriptor).st_mode & 0o170000 != 0o040000:
-        rights &= FILE_ACCESS
-    rule = rights.to_bytes(8, sys.byteorder) + descriptor.to_bytes(4, sys.byteorder)
-    system_call(ADD_RULE, ruleset, 1, rule, 0)
-    os.close(descriptor)
-
-
-def drop_capabilities(keep_owner_rights: bool) -> None:
-    """Removes capabilities from the bounding set: then even root has none after the next exec."""
-    prctl(AMBIENT, AMBIENT_CLEAR)
-    for number in range(64):
-        if not (keep_owner_rights and number in OWNER_CAPABILITIES):
-            prctl(DROP_BOUNDING, number)
 
 
 def execute(command: list[str], environment: dict[str, str]) -> None:

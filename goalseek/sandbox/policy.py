@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
@@ -21,13 +22,14 @@ from goalseek.sandbox import level as levels
 from goalseek.sandbox.environment import expand_path
 from goalseek.sandbox.executables import required_paths
 from goalseek.sandbox.level import SandboxLevel
-from goalseek.sandbox.view import Launch, Mount, View, build_view, graphics_devices, throw_away_home
+from goalseek.sandbox.view import Launch, Mount, View, build_view, throw_away_home
 from goalseek.values import StopReason
 from goalseek.workspace.hidden_files import folder_of
 from goalseek.workspace.places import CachePaths
 
 _ENVIRONMENT_FILES = ("pyvenv.cfg", "conda-meta")
 _CACHE_HINT = "name the folder of a tool, such as ~/.cache/ccache"
+_GRAPHICS_DEVICES = ("nvidia*", "dri", "kfd", "dxg", "accel")
 _CREDENTIALS = Path("/run/goalseek/credentials")
 
 
@@ -152,7 +154,8 @@ class SandboxPolicy:
     def devices(self) -> tuple[Path, ...]:
         """The devices that VERIFY gets. Raises GoalseekError for a listed one that does not exist."""
         if isinstance(self.table.devices, str):
-            return graphics_devices() if self.table.devices == "auto" else ()
+            patterns = _GRAPHICS_DEVICES if self.table.devices == "auto" else ()
+            return tuple(Path(name) for pattern in patterns for name in sorted(glob.glob(f"/dev/{pattern}")))
         for text in self.table.devices:
             if not Path(text).exists():
                 raise GoalseekError(f"sandbox.devices: there is no {text}", "take it out", USAGE)

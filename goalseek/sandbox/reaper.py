@@ -108,7 +108,10 @@ class Reaper:
                 else:
                     killed = self.end_all(message["grace"])
                     self.watches_cpu = False
-                    self._report({"killed": killed, "cpu_seconds": self.cpu_seconds()})
+                    # What was reaped has the time of the children that it waited for. What was seen while it ran has
+                    # its own alone: the sum of that is larger only where a process ended and nobody waited for it.
+                    seen_seconds = sum(self.seen_ticks.values()) / os.sysconf("SC_CLK_TCK")
+                    self._report({"killed": killed, "cpu_seconds": max(self.reaped_seconds, seen_seconds)})
 
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> None:
         error_reader, error_writer = os.pipe()
@@ -125,14 +128,6 @@ class Reaper:
             problem = file.read()
         failure = json.loads(problem) if problem else None
         self._report({"began": began, "failure": failure})
-
-    def cpu_seconds(self) -> float:
-        """The processor time of all descendants since the start, in seconds.
-
-        What was reaped has the time of the children that it waited for. What was seen while it ran has its own alone,
-        so the sum of that is the larger one only where a process ended and nobody waited for it.
-        """
-        return max(self.reaped_seconds, sum(self.seen_ticks.values()) / os.sysconf("SC_CLK_TCK"))
 
     def end_all(self, grace: float) -> int:
         """Ends every descendant: SIGTERM, after ``grace`` seconds SIGKILL; without grace SIGKILL at once.

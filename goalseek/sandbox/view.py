@@ -75,7 +75,6 @@ _ETC_FILES = """
 """.split()
 _ETC_NETWORK_FILES = ("resolv.conf", "gai.conf", "host.conf")
 _HARDWARE = Path("/sys/devices/system")
-_GRAPHICS_DEVICES = ("nvidia*", "dri", "kfd", "dxg", "accel")
 
 
 @functools.cache
@@ -117,11 +116,6 @@ def is_system_path(path: Path) -> bool:
 @functools.cache
 def _paths_and_targets() -> frozenset[Path]:
     return frozenset(name for path in system_paths(False) for name in (path, path.resolve()))
-
-
-def graphics_devices() -> tuple[Path, ...]:
-    """The graphics cards of this machine, as device files or folders of them."""
-    return tuple(Path(name) for pattern in _GRAPHICS_DEVICES for name in sorted(glob.glob(f"/dev/{pattern}")))
 
 
 def build_view(tree: Path, top: Path, scratch: Path, home: Path | None = None) -> View:

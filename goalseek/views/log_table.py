@@ -13,7 +13,6 @@ from goalseek.humanize import (
     format_duration,
     format_number,
     format_odds,
-    format_short_age,
 )
 from goalseek.records import IterationRecord, IterationSummary
 from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, one_line, why_and_title, wrap
@@ -31,7 +30,6 @@ def log_lines(records: Iterable[IterationSummary], paint: Paint, width: int | No
     """
     now = datetime.now(UTC)
     is_wide = width is None or width >= _WIDE
-    age = format_age if is_wide else format_short_age
 
     def head_of(iteration: str, when: str, outcome: str, reason: str, value: str) -> str:
         if is_wide:
@@ -45,7 +43,13 @@ def log_lines(records: Iterable[IterationSummary], paint: Paint, width: int | No
             names = head_of("", "when", "outcome", "reason", one_line(record.metric.name, 9))
             yield paint(f"{names}why; title", "bold")
         value = "-" if record.metric.value is None else format_number(record.metric.value, record.metric.unit)
-        head = head_of(str(record.iteration), age(record.timestamp, now), record.outcome, record.reason, value)
+        head = head_of(
+            str(record.iteration),
+            format_age(record.timestamp, now, is_short=not is_wide),
+            record.outcome,
+            record.reason,
+            value,
+        )
         tail = why_and_title(
             record.why, record.hypothesis_summary, None if width is None else max(width - len(head), _LEAST_TAIL)
         )

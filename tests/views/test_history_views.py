@@ -25,7 +25,7 @@ from shown import on_a_terminal, read_soon
 
 from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
-from goalseek.humanize import format_age, format_short_age
+from goalseek.humanize import format_age
 from goalseek.ledger.results_file import History
 from goalseek.ledger.selection import Selection, parse_since, select_records
 from goalseek.records import IterationRecord, MetricResult
@@ -159,7 +159,7 @@ def test_times_are_told_as_people_say_them() -> None:
     for seconds, expected in told.items():
         assert format_age((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == expected
     for seconds, expected in short.items():
-        assert format_short_age((NOW - timedelta(seconds=seconds)).isoformat(), NOW) == expected
+        assert format_age((NOW - timedelta(seconds=seconds)).isoformat(), NOW, is_short=True) == expected
     assert format_age("2024-05-06T12:00:00Z", NOW) == "2024-05-06"
     assert (
         format_age((NOW - timedelta(days=30)).isoformat(), NOW) == f"{(NOW - timedelta(days=30)).astimezone():%Y-%m-%d}"

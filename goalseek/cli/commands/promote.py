@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     if standing.baseline is None:
         hint = fetch_hint(manifest) or "climb first: goalseek iterate"
         raise GoalseekError("nothing is measured yet, so no change was kept", hint)
-    if warning := standing.worse_than_baseline or (standing.settled and standing.settled.no_gain):
+    if warning := standing.worse_than_baseline or (standing.settled and standing.settled.result.no_gain):
         print_message(options, with_manifest_option(f"warning: {warning}", manifest.path))
     left_out, is_ablating = _left_out(options), options.ablate and bool(options.branch or options.patch)
     if is_ablating and options.patch not in (None, "-") and not Path(options.patch).is_fifo():
