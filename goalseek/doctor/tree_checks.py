@@ -18,7 +18,7 @@ from goalseek.humanize import abbreviate
 from goalseek.manifest.exposure import fixed_seed_line, named_paths
 from goalseek.manifest.parallel import agents_of, benches_of
 from goalseek.project.config import Config
-from goalseek.project.landing import check_refs
+from goalseek.project.landing import Landing
 from goalseek.project.opening import refuse_foreign_logs
 from goalseek.project.progress import direction_warning, guard_notice
 from goalseek.sandbox import editable_installs
@@ -41,7 +41,7 @@ def check_branch(subject: Subject) -> Iterator[Finding]:
 def check_own_refs(subject: Subject) -> Iterator[Finding]:
     """Tip and branch are where the records have them; what a kill left behind is moved there."""
     project = subject.project
-    check_refs(project)
+    Landing(project).catch_up()
     where = f"HEAD, {project.repository.head()[:12]}"
     if incumbent := project.standing.incumbent:
         where = f"the incumbent of iteration {incumbent.iteration}, {incumbent.commit[:12]}"

@@ -17,7 +17,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Holdout, Manifest
 from goalseek.phase_values import Failure
 from goalseek.project.config import Config
-from goalseek.project.landing import landing
+from goalseek.project.landing import Landing
 from goalseek.project.project import Project
 from goalseek.records import HoldoutRecord
 from goalseek.statistics.scale import scale_of
@@ -75,8 +75,7 @@ def _look(project: Project, config: Config, side: str) -> None:
         seconds=round(seconds_outside(project, holdout_key(standing)).before, 6),
         why=f"a look at the {side}, iteration {commit.iteration}, begins",
     )
-    with landing(project) as current:
-        current.append(begun)
+    Landing(project).append(begun)
     tree = origin_tree(project, config) if side == "baseline" else commit.tree
     target = pinned_target(standing, structs.replace(config, manifest=manifest), tree, bench)
     seconds = project.activity.phase_seconds = seconds_outside(project, holdout_key(project.standing))
@@ -96,8 +95,7 @@ def _look(project: Project, config: Config, side: str) -> None:
         figures = {"value": number.value, "gap": gap, "seconds": number.seconds}
         record = structs.replace(begun, reason=Reason.MEASURED, why=why, **figures)
     record = structs.replace(record, timestamp=project.ledger.now())
-    with landing(project) as current:
-        current.append(record)
+    Landing(project).append(record)
     seconds.forget()
     project.watch.on_record(record)
 

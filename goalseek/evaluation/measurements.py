@@ -24,7 +24,7 @@ from goalseek.measurement.ruler import Ruler, proposer_files, ruler_keys
 from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.process import deferring_signals
 from goalseek.project.config import Config
-from goalseek.project.landing import landing
+from goalseek.project.landing import Landing
 from goalseek.project.project import Project
 from goalseek.records import MeasurementRecord
 from goalseek.statistics.sequential_test import rejection_of
@@ -240,8 +240,8 @@ def record_measurement(project: Project, target: Target, measurement: MeasuredVa
         guards=measurement.guards,
         verify=measurement.verify,
     )
-    with deferring_signals(), landing(project) as current:
-        current.append(record)
+    with deferring_signals():
+        Landing(project).append(record)
 
 
 def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> Evidence:

@@ -28,7 +28,7 @@ from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.project.config import Config
-from goalseek.project.landing import landing
+from goalseek.project.landing import Landing
 from goalseek.project.limits import seconds_left
 from goalseek.project.progress import needs_settling
 from goalseek.project.project import Project
@@ -128,8 +128,7 @@ def _settle(project: Project, config: Config, count: int) -> None:
         why=result.no_gain or result.in_words(),
         unit=metric.unit,
     )
-    with landing(project) as current:
-        record = current.append(record)
+    record = Landing(project).append(record)
     project.watch.on_record(record)
 
 

@@ -6,8 +6,6 @@ a ref that somebody else moved is refused, never overwritten.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
@@ -30,26 +28,6 @@ from goalseek.records import IterationRecord
 from goalseek.values import StopReason
 
 
-@contextlib.contextmanager
-def landing(project: Project) -> Iterator[Landing]:
-    """The landing of this block. Where it appends the record of an iteration, tip and branch follow at its end.
-
-    Reading alone moves nothing, and where the block raises, nothing follows: the next start makes that good.
-    """
-    current = Landing(project)
-    yield current
-    current.follow_record()
-
-
-def check_refs(project: Project) -> None:
-    """Moves the refs that a kill left behind the last record, and makes a deleted branch again.
-
-    Raises GoalseekError where somebody moved a ref, and where a first baseline would find the branch taken.
-    """
-    with landing(project) as current:
-        current.catch_up()
-
-
 def flight_of(project: Project) -> Flight:
     """What is stored of iterations that are under way beside each other."""
     return Flight(project.loaded.runs, project.ledger.seal, project.run_id)
@@ -69,23 +47,16 @@ def in_flight(project: Project) -> list[Begun]:
 
 
 class Landing:
-    """Reads and moves tip, branch, ledger and standing. ``landing`` makes it."""
+    """Appends records to the ledger, and moves tip and branch to where the last record of an iteration says."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
         self._repository = project.repository
         self._loaded = project.loaded
-        self._record: IterationRecord | None = None
 
     @property
-    def standing(self) -> Standing:
-        """What the records add up to now."""
+    def _standing(self) -> Standing:
         return self._project.standing
-
-    @property
-    def refs(self) -> Refs:
-        """The refs as they are now."""
-        return self._repository.refs()
 
     def append(self, record: AnyRecord, ruler: str | None = None) -> AnyRecord:
         """Commits a record to the ledger and gives it as written; see ``Ledger.append``."""
@@ -94,25 +65,27 @@ class Landing:
         sealed = ledger.append(record, ruler)
         if ledger.mended:
             self._project.watch.on_note(ledger.mended)
-        if isinstance(sealed, IterationRecord):
-            self._record = sealed
         return sealed
 
-    def follow_record(self) -> None:
-        """Moves tip and branch to where the record of an iteration that was appended says."""
-        if self._record is None:
-            return
-        refs = self.refs
+    def follow(self) -> None:
+        """Moves tip and branch to where the record of an iteration that was just appended says.
+
+        Where somebody moved them, or a kill comes before this, the next start says so or makes it good.
+        """
+        refs = self._repository.refs()
         self._refuse_moved_tip(refs)
         self._move_refs(refs)
         self._write_git_after(refs)
         history = self._project.ledger.history
-        prune_artifacts(self._loaded.runs, self._loaded.manifest.log, self.standing, history)
+        prune_artifacts(self._loaded.runs, self._loaded.manifest.log, self._standing, history)
 
     def catch_up(self) -> None:
-        """What ``check_refs`` does."""
-        refs = self.refs
-        if self.standing.last is None:
+        """Moves the refs that a kill left behind the last record, and makes a deleted branch again.
+
+        Raises GoalseekError where somebody moved a ref, and where a first baseline would find the branch taken.
+        """
+        refs = self._repository.refs()
+        if self._standing.last is None:
             self._refuse_branch_without_records(refs)
             return
         if not self._take_candidate_from(refs.tip):
@@ -125,11 +98,11 @@ class Landing:
             write_summary(folder, self._last)
             self._write_git_after(refs)
         history = self._project.ledger.history
-        prune_outputs(run_folders(self._loaded.runs), self._loaded.manifest.log, self.standing, history)
+        prune_outputs(run_folders(self._loaded.runs), self._loaded.manifest.log, self._standing, history)
 
     def _take_candidate_from(self, tip: str | None) -> bool:
         """Gives the candidate that an earlier version left on the tip refs of its own; gives whether there is one."""
-        standing, repository = self.standing, self._repository
+        standing, repository = self._standing, self._repository
         if tip is None or tip == standing.tip:
             return False
         number = standing.next_iteration
@@ -151,8 +124,8 @@ class Landing:
 
     @property
     def _last(self) -> IterationRecord:
-        assert self.standing.last is not None
-        return self.standing.last
+        assert self._standing.last is not None
+        return self._standing.last
 
     @property
     def _run_folder(self) -> Path:
@@ -160,7 +133,7 @@ class Landing:
 
     def _move_refs(self, refs: Refs) -> None:
         """Moves tip and branch together to where the records say; a branch that is checked out stays where it is."""
-        repository, tip = self._repository, self.standing.tip
+        repository, tip = self._repository, self._standing.tip
         moves = []
         if refs.tip != tip:
             moves.append(RefMove(repository.tip_ref, refs.tip, tip))
@@ -177,14 +150,14 @@ class Landing:
 
     def _write_git_after(self, refs: Refs) -> None:
         """Writes ``git_after.txt``, where the run folder exists."""
-        tip, repository, folder = self.standing.tip, self._repository, self._run_folder
+        tip, repository, folder = self._standing.tip, self._repository, self._run_folder
         if folder.is_dir():
             refs_after = Refs(tip, self._project.ledger.head, tip, refs.branch_is_checked_out)
             write_git_state(folder / "git_after.txt", refs_after, repository.branch, commit_lines(repository, tip, 3))
 
     def _refuse_moved_tip(self, refs: Refs) -> None:
         """Raises GoalseekError where the tip is at no commit that the last record put there or found there."""
-        last, tip = self._last, self.standing.tip
+        last, tip = self._last, self._standing.tip
         if refs.tip is None and last.iteration == 0:
             return
         if refs.tip is None or refs.tip not in (tip, last.commit_hash, last.parent_commit_hash):
@@ -192,7 +165,7 @@ class Landing:
 
     def _refuse_moved_branch(self, refs: Refs) -> None:
         """Raises GoalseekError where the branch is at no commit of ours."""
-        last, tip, branch = self._last, self.standing.tip, self._repository.branch
+        last, tip, branch = self._last, self._standing.tip, self._repository.branch
         self._refuse_foreign_branch(refs)
         if refs.branch is None:
             # A first baseline makes it, and what was climbed elsewhere and fetched was without it.

@@ -31,7 +31,6 @@ from goalseek.phase_values import Change, Edit, Plan
 from goalseek.proposal.call import ask, build_call, credentials_of
 from goalseek.proposal.prompt import Request
 from goalseek.providers.answer import clean_title
-from goalseek.providers.provider import Call
 from goalseek.sandbox.redaction import Redactor
 from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.workspace.changed_files import FolderFiles, gitignore_matcher, linked_instructions
@@ -57,13 +56,9 @@ def _ask_for_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
     after the call; where that is broken off, the next process does so. Raises Rejected for edits outside the scope, for
     no change, and where the provider failed.
     """
-    if attempt.moving:
-        iteration.move_to_tip()
-    return structs.replace(_apply_change(iteration, attempt), base=iteration.base)
-
-
-def _apply_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
     plan, prior, moving = attempt.plan, attempt.prior, attempt.moving
+    if moving:
+        iteration.move_to_tip()
     attempt_folder = attempt.folder_in(iteration.folder)
     objects, parent_tree = iteration.project.repository.objects, iteration.incumbent.tree
     if plan.stacked:
@@ -83,8 +78,12 @@ def _apply_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
         refuse_missing(objects, prior.edits)
         prior_tree = objects.splice(parent_tree, prior_entries)
     shown_trees = (moving[1].tree, moving[0].tree) if moving else (parent_tree, prior_tree)
-    patch = objects.patch(*shown_trees)
-    call = _build_call(iteration, attempt, patch, _Edits(iteration, attempt_folder, prior_entries))
+    phase, count = ("apply", 1) if attempt.number == 1 else ("repair", attempt.number - 1)
+    assert iteration.briefing
+    request = Request(phase, count, plan, attempt.problem, patch=objects.patch(*shown_trees))
+    edits = _Edits(iteration, attempt_folder, prior_entries)
+    call = build_call(iteration.briefing, request, edits)
+    edits.begin()
     try:
         reply, failure = ask(lambda: provider.apply(call, plan), iteration.steps.usage_log)
     except (Ended, LimitReached):
@@ -122,7 +121,7 @@ def _apply_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
         why = _why_no_change(nothing, screened.strays, reply.output)
         raise Rejected(Outcome.SKIPPED, Reason.NO_CHANGE, why, usage=reply.usage, plan=proposal)
     proposal = structs.replace(proposal, title=proposal.title or f"candidate {iteration.number}")
-    return _write_change(proposal, screened, diff, attempt_folder)
+    return _write_change(iteration, proposal, screened, diff, attempt_folder)
 
 
 @checkpointed(Phase.COMMIT, "change", Change, count="number")
@@ -130,8 +129,7 @@ def _move_to_tip(iteration: Iteration, attempt: OpenAttempt) -> Change:
     """The change on the tip of now. Nobody is asked for it, so no budget is in its way. Raises Rejected."""
     iteration.move_to_tip()
     tree, before = merge_onto_tip(iteration, attempt), iteration.incumbent.tree
-    change = change_between(iteration, attempt.plan, before, tree, attempt.folder_in(iteration.folder))
-    return structs.replace(change, base=iteration.base)
+    return change_between(iteration, attempt.plan, before, tree, attempt.folder_in(iteration.folder))
 
 
 def change_between(iteration: Iteration, plan: Plan, before: str, after: str, folder: Path) -> Change:
@@ -154,7 +152,7 @@ def change_between(iteration: Iteration, plan: Plan, before: str, after: str, fo
     _refuse_out_of_scope(iteration, screened, plan)
     files = {path: entry for path, entry in screened.edits.items() if entry and entry.mode != SYMLINK}
     objects.fill(folder / "snapshot", files)
-    return _write_change(plan, screened, diff, folder)
+    return _write_change(iteration, plan, screened, diff, folder)
 
 
 def _screen_so_far(iteration: Iteration, folder: Path, secrets: Redactor) -> Screening | None:
@@ -225,16 +223,6 @@ class _Edits(NamedTuple):
         workspace.tree.overlay(self.prior_entries)
 
 
-def _build_call(iteration: Iteration, attempt: OpenAttempt, prior_patch: bytes, edits: _Edits) -> Call:
-    """The call of the provider in the workspace, which has the edits of the attempt before."""
-    phase, count = ("apply", 1) if attempt.number == 1 else ("repair", attempt.number - 1)
-    assert iteration.briefing
-    request = Request(phase, count, attempt.plan, attempt.problem, patch=prior_patch)
-    call = build_call(iteration.briefing, request, edits)
-    edits.begin()
-    return call
-
-
 def _credential_refusal(screening: Screening, paths: Iterable[str], secrets: Redactor, usage: Usage) -> Rejected | None:
     """The refusal of a change of which a file or a name holds a credential, before anything of it is stored."""
     for path in paths:
@@ -278,7 +266,7 @@ def _refuse_out_of_scope(iteration: Iteration, screened: Screening, plan: Plan) 
         raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why, usage=plan.usage, edits=edits, plan=plan)
 
 
-def _write_change(plan: Plan, screened: Screening, diff: _Diff, folder: Path) -> Change:
+def _write_change(iteration: Iteration, plan: Plan, screened: Screening, diff: _Diff, folder: Path) -> Change:
     """The change, with the names, the usage and the author of the plan, which is written for people."""
     write_plan(folder / "plan.md", plan)
     return Change(
@@ -292,6 +280,7 @@ def _write_change(plan: Plan, screened: Screening, diff: _Diff, folder: Path) ->
         provider=plan.provider,
         model=plan.model,
         tried=plan.tried,
+        base=iteration.base,
     )
 
 

@@ -19,7 +19,7 @@ from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
-from goalseek.project.landing import Landing, landing
+from goalseek.project.landing import Landing
 from goalseek.providers.prompt_templates import versions
 from goalseek.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.values import Outcome, Phase, to_plain
@@ -34,13 +34,24 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     project = iteration.project
     project.shares.list_again()
     record = structs.replace(_make_record(iteration, result, ruler), active_seconds=iteration.seat.lanes.active_seconds)
-    with landing(project) as current:
-        _begin_run(iteration, record, current)
-        sealed_record = current.append(record, ruler.to_json() if ruler else None)
-        iteration.steps.forget_seconds()
-        write_summary(iteration.folder, sealed_record)
-        project.activity.waited.clear()
-        project.shares.save_baseline(iteration.config.manifest.scope.share, sealed_record.epoch)
+    current = Landing(project)
+    if project.standing.run_id != project.run_id:  # it begins with this iteration
+        run = RunRecord(
+            **project.record_head("run", max(project.standing.epoch, 0)),
+            began=project.began,
+            versions={"goalseek": __version__},
+            sandbox=project.confines.level.name,
+            limits=to_plain(iteration.config.manifest.limits),
+            ruler=record.digests["ruler"],
+        )
+        current.append(run)
+        remove_if_exists(project.repository.own / "run")
+    sealed_record = current.append(record, ruler.to_json() if ruler else None)
+    iteration.steps.forget_seconds()
+    write_summary(iteration.folder, sealed_record)
+    project.activity.waited.clear()
+    project.shares.save_baseline(iteration.config.manifest.scope.share, sealed_record.epoch)
+    current.follow()
     iteration.clean_up()
     if ruler is None:
         remove_approval(project.loaded.logs, iteration.number)
@@ -160,20 +171,3 @@ def weakest_isolation(config: Config) -> str:
     if timed_program(config.manifest):
         return "timed"
     return "hidden" if config.manifest.commands[-1].sees == "hidden" else "candidate"
-
-
-def _begin_run(iteration: Iteration, first: IterationRecord, current: Landing) -> None:
-    """Writes the record of a run that begins with this iteration."""
-    project = iteration.project
-    if project.standing.run_id == project.run_id:
-        return
-    record = RunRecord(
-        **project.record_head("run", max(project.standing.epoch, 0)),
-        began=project.began,
-        versions={"goalseek": __version__},
-        sandbox=project.confines.level.name,
-        limits=to_plain(iteration.config.manifest.limits),
-        ruler=first.digests["ruler"],
-    )
-    current.append(record)
-    remove_if_exists(project.repository.own / "run")
