@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import typing
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -24,10 +23,6 @@ from goalseek.manifest.tables import Manifest, Metric
 from goalseek.values import Finding, from_plain, to_line, to_plain
 from goalseek.workspace.scan import Listing
 from goalseek.workspace.scope import Scope, manifest_scope
-
-if typing.TYPE_CHECKING:
-    pass
-
 
 _NORMALIZERS: dict[str, Callable[[str], str]] = {
     "gives": normalize_path,
@@ -188,8 +183,8 @@ def differences_of_head(loaded: ManifestFile, location: Location, baseline: str)
     scope = manifest_scope(loaded, loaded.manifest, folder_prefix(location.top, loaded.folder))
     try:
         refs = f"refs/goalseek/{loaded.manifest.project.name}"
-        ruler = Ruler.from_json(git("cat-file", "blob", f"{refs}/ledger:ruler.json", git_dir=location.git_dir).decode())
-        changed_blobs, tip = _changed_blobs(location, baseline, "HEAD"), f"{refs}/tip"
+        ruler, head = _read_ruler_and_head(location, f"{refs}/ledger")
+        changed_blobs, tip = _changed_blobs(location, baseline, head), f"{refs}/tip"
         blobs = {path: blob for path, blob in changed_blobs.items() if scope.kind(path) == "writable"}
         new_paths, leaves = [], ""
         if blobs:
@@ -199,7 +194,7 @@ def differences_of_head(loaded: ManifestFile, location: Location, baseline: str)
             new_paths = [path for path, blob in blobs.items() if blob.strip("0") and blob.encode() not in climbed]
         if new_paths:
             origin = _find_origin(location, baseline, scope)
-            new_blobs = _changed_blobs(location, origin, "HEAD")
+            new_blobs = _changed_blobs(location, origin, head)
             new_paths = [path for path in new_paths if path in new_blobs]
             if any(scope.kind(path) == "writable" for path in _changed_blobs(location, origin, tip)):
                 leaves = ", and leaves the kept changes: goalseek promote, and merge them first"
@@ -221,6 +216,18 @@ def differences_of_head(loaded: ManifestFile, location: Location, baseline: str)
     names = abbreviate([quote_path(path) for path in new_paths])
     code = f"HEAD's {names} {verb} not in the climb; goalseek baseline --from HEAD climbs from {them}{leaves}"
     return HeadDifferences(keys, (*hidden, *files), code if names else "")
+
+
+def _read_ruler_and_head(location: Location, ledger: str) -> tuple[Ruler, str]:
+    """The ruler of a ledger and the commit of HEAD, by one git process. Raises GitFailed where one is missing."""
+    output = git("cat-file", "--batch", git_dir=location.git_dir, stdin=f"{ledger}:ruler.json\nHEAD\n".encode())
+    header, _, body = output.partition(b"\n")
+    if not header.endswith(b" missing"):
+        size = int(header.rsplit(b" ", 1)[1])
+        head, kind, *_ = body[size + 1 :].split(b" ", 2)
+        if kind == b"commit":
+            return Ruler.from_json(body[:size].decode()), head.decode()
+    raise GitFailed(("cat-file", ledger), 1, output[:200])
 
 
 def _find_origin(location: Location, baseline: str, scope: Scope) -> str:
