@@ -130,17 +130,19 @@ class Objects:
         It may forget what was written more than a day ago.
         """
         oldest = time.time() - _RECENT_SECONDS if is_forgetting else 0.0
-        for folder in self.recent.glob("??") if self.recent else ():
+        for byte in os.listdir(self.recent) if self.recent and self.recent.is_dir() else ():
+            if len(byte) != 2:
+                continue
             try:
-                loose = set(os.listdir(self.store / folder.name))
+                loose = set(os.listdir(f"{self.store}/{byte}"))
             except FileNotFoundError:
                 loose = set()
-            with os.scandir(folder) as items:
+            with os.scandir(f"{self.recent}/{byte}") as items:
                 for item in items:
                     if item.name not in loose and not item.name.startswith("tmp_"):  # which a killed git has left
-                        self._link(folder, item.name)
+                        self._link(Path(item.path).parent, item.name)
                     if item.stat().st_mtime < oldest:  # when git wrote it last, or would have
-                        remove_if_exists(folder / item.name)
+                        remove_if_exists(Path(item.path))
 
     def _link(self, folder: Path, name: str) -> None:
         """Links a recent object into the store where that has no such loose object; copies it where there are no links.

@@ -46,7 +46,7 @@ class ScriptedProvider(Provider):
     def plan(self, call: Call) -> Reply:
         """Announces the next move. Raises Rejected where the script has no more."""
         move = self._move(call)
-        digest = _digests(self._moves())[self._position(call.context.attempt, call.context.played)]
+        digest = self._script().digests[self._position(call.context.attempt, call.context.played)]
         return Reply(move.title, "Move of the script.", tuple(move.files), script=digest)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
@@ -65,7 +65,7 @@ class ScriptedProvider(Provider):
 
     def played_out(self, attempt: int, played: Played | None = None) -> str:
         """Why the script has no move for the proposal after ``attempt`` others; "" where it has one."""
-        count, position = len(self._moves()), self._position(attempt, played)
+        count, position = len(self._script().moves), self._position(attempt, played)
         end = f"the script is played to its end: {self.script.name} has {pluralize(count, 'move')}"
         return end if position >= count else ""
 
@@ -73,36 +73,36 @@ class ScriptedProvider(Provider):
         attempt, played = call.context.attempt, call.context.played
         if why := self.played_out(attempt, played):
             raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
-        return self._moves()[self._position(attempt, played)]
+        return self._script().moves[self._position(attempt, played)]
 
     def _position(self, attempt: int, played: Played | None) -> int:
         """How many moves of the script were played: none where those that were played are not its first ones."""
         if played is None:
             return attempt
-        digests = _digests(self._moves())
+        digests = self._script().digests
         begun = max((digests.index(one) + 1 for one in (played.digest, *played.ahead) if one in digests), default=0)
         return begun if played.digest or played.ahead else played.count
 
-    def _moves(self) -> list[Move]:
-        try:
-            return _cached_script(self.script, self.script.stat().st_mtime_ns)
-        except OSError:  # it was there when the climb began
-            return read_script(self.script)
+    def _script(self) -> _Script:
+        changed_at = self.script.stat().st_mtime_ns if self.script.exists() else 0
+        return _cached_script(self.script, changed_at)
 
 
-def _digests(moves: list[Move]) -> list[str]:
-    """For each move the digest of the moves up to it."""
-    digest, digests = hashlib.sha256(), []
-    for move in moves:
-        digest.update(to_line(move).encode() + b"\n")
-        digests.append(digest.hexdigest())
-    return digests
+class _Script(Struct, frozen=True):
+    """The moves of a script, and for each the digest of the moves up to it."""
+
+    moves: tuple[Move, ...]
+    digests: tuple[str, ...]
 
 
 @functools.lru_cache(maxsize=4)
-def _cached_script(path: Path, changed_at: int) -> list[Move]:
-    """The moves of a script, read once for each change of the file."""
-    return read_script(path)
+def _cached_script(path: Path, changed_at: int) -> _Script:
+    """The script, read once for each change of the file."""
+    moves, digest, digests = read_script(path), hashlib.sha256(), []
+    for move in moves:
+        digest.update(to_line(move).encode() + b"\n")
+        digests.append(digest.hexdigest())
+    return _Script(tuple(moves), tuple(digests))
 
 
 def read_script(path: Path) -> list[Move]:

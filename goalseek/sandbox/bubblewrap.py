@@ -176,9 +176,10 @@ def _links_to_make(links: Mapping[Path, str], mounts: Mapping[str, Mount], empty
 def _find_covers(view: View, mounts: Mapping[str, Mount]) -> dict[Path, Path]:
     """Where masked paths would be seen inside of something shown, each with its real path; outer ones first."""
     covers: dict[Path, Path] = {}
+    sources = [(f"{mount.source}/".replace("//", "/"), mount) for mount in mounts.values()]
     for real in (resolve_links(path).real for path in view.masked):
-        for mount in mounts.values():
-            if f"{real}/".startswith(f"{str(mount.source).rstrip('/')}/") and real.exists():
+        for source, mount in sources:
+            if f"{real}/".startswith(source) and real.exists():
                 at = mount.at / real.relative_to(mount.source)
                 if _innermost_mount(mounts, at) == mount:
                     covers[at] = real
