@@ -171,7 +171,7 @@ class Standing(Struct, frozen=True):
     def how_to_take_back(self, number: int) -> str:
         """The command that takes back what iteration ``number`` kept; where that was a revert, with a kept change."""
         is_revert = number in self.taken_back.values()
-        return "goalseek revert N (goalseek log --kept)" if is_revert else f"goalseek revert {number}"
+        return "goalseek revert N (goalseek log --outcome kept)" if is_revert else f"goalseek revert {number}"
 
     @property
     def proposers(self) -> tuple[Proposer, ...]:

@@ -30,7 +30,7 @@ from goalseek.statistics.guards import guard_warning
 from goalseek.values import Outcome, Phase, Reason
 
 PERSON = "person"
-_LIST_KEPT = "goalseek log --kept lists the kept changes"
+_LIST_KEPT = "goalseek log --outcome kept lists the kept changes"
 
 
 def revert_change(project: Project, number: int, why: str = "") -> IterationRecord:

@@ -14,6 +14,7 @@ import jmespath
 import pytest
 from project import FILES, Ended, Project, Projects, answer
 
+import goalseek
 from goalseek.cli import main
 from goalseek.cli.main import run as command_line
 from goalseek.cli.registry import REMOVED, removed_words
@@ -229,6 +230,15 @@ def test_an_unknown_command_or_option(project: Project) -> None:
 def test_what_was_removed_is_named_in_one_line_with_what_to_do_instead(project: Project, removed: str) -> None:
     ended = project.run(*removed.split())
     assert (ended.exit_code, ended.stderr) == (USAGE, f"goalseek: goalseek {removed} was removed: {REMOVED[removed]}\n")
+
+
+def test_no_text_tells_to_do_what_was_removed() -> None:
+    package = Path(goalseek.__file__).parent
+    files = [path for kind in ("py", "md", "html", "jinja", "toml") for path in package.rglob(f"*.{kind}")]
+    named = [
+        (path.name, removed) for path in files for removed in REMOVED if f"goalseek {removed} " in path.read_text()
+    ]
+    assert not named
 
 
 @pytest.mark.parametrize(
