@@ -36,14 +36,16 @@ def flight_of(project: Project) -> Flight:
 def in_flight(project: Project) -> list[Begun]:
     """Those that a kill has left of several at once, oldest first.
 
-    Also candidates of which nothing else is stored, of another run say. The candidate of the next iteration alone is
-    what one at a time leaves, which is in its place already.
+    Also candidates of which nothing else is stored, of another run say. The candidate of the next iteration alone, on
+    the tip of now, is what one at a time leaves, which is in its place already.
     """
     begun, standing = {one.iteration: one for one in flight_of(project).begun()}, project.standing
-    numbers = {*begun, *project.repository.flight()}
-    if not begun and numbers == {standing.next_iteration}:
-        return []
-    return [begun.get(number, Begun(number, standing.seq, standing.last_seal)) for number in sorted(numbers)]
+    candidates = project.repository.flight()
+    numbers = sorted({*begun, *candidates})
+    if not begun and numbers == [standing.next_iteration]:
+        first = project.repository.load_commit(candidates[numbers[0]][0])
+        numbers = [] if first.parents == (standing.tip,) else numbers
+    return [begun.get(number, Begun(number, standing.seq, standing.last_seal)) for number in numbers]
 
 
 class Landing:

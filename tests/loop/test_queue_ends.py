@@ -261,3 +261,23 @@ def test_another_number_of_benches_counts_once_all_that_are_under_way_have_ended
     assert benches == sorted(benches) and set(benches) == {2, 3}
     assert {"0"} <= set(home("measured").read_text().splitlines()) <= {"0", "1", "2"}
     project.check("audit")
+
+
+def test_a_candidate_on_an_earlier_tip_takes_nothing_back_where_it_is_all_that_several_have_left(
+    tmp_path: Path,
+) -> None:
+    second = '[ "$(cat b.txt)" = 0 ] || { touch "$HOME/second"; sleep 60; }\n'
+    first = '[ "$(cat a.txt)" = 0 ] || until [ -e "$HOME/second" ]; do sleep 0.05; done\n'
+    project = begin(tmp_path / "repository", second + first + JUDGE)
+    project.set_moves(move("first", a=1), move("second", b=1))
+    started = project.start("iterate", "-n", "2", "--jobs", "2")
+    until(lambda: len(project.iterations()) == 2)
+    started.kill()
+    started.communicate(timeout=30)
+    records = project.climb("iterate", "-n", "1", "--new")
+    assert [(record["outcome"], record["rollback_commit_hash"]) for record in records[1:]] == [
+        ("kept", None),
+        ("skipped", None),
+    ]
+    assert project.git("rev-parse", "refs/goalseek/demo/tip") == records[1]["commit_hash"]
+    project.check("audit")
