@@ -95,7 +95,7 @@ def prune_outputs(folders: Sequence[Path], log: LogTable, standing: Standing, hi
         records = (history.iteration(int(folder.name)) for folder in folders)
         staying = {record.iteration for record in records if record and record.outcome in _KEPT}
     if folders:
-        staying |= Flight(folders[0].parent, None, "").numbers()
+        staying |= Flight(folders[0].parent, None, "").numbers() - {standing.last.iteration if standing.last else 0}
     for folder in folders:
         number = int(folder.name)
         if number <= standing.last_iteration and number not in staying and is_run_folder(folder):

@@ -171,6 +171,15 @@ def test_what_is_under_way_beside_what_landed_before_it_is_left_alone(own: Path,
     assert sorted(path.name for path in own.glob("0*")) == ["0001", "0003"] and (own / "0001" / "outputs").is_dir()
 
 
+def test_the_outputs_of_one_that_lost_go_with_its_record_though_it_is_under_way_until_its_end(own: Path) -> None:
+    for number in (1, 2):
+        (own / f"{number:04d}" / "outputs").mkdir(parents=True)
+        (own / f"{number:04d}" / "result.json").write_text(MARK)
+        Flight(own, Seal(b"a secret"), "").add(Begun(number, 0, ""))
+    prune_artifacts(own, LogTable(), _standing(2), History(own / "none"))
+    assert [path.parent.name for path in sorted(own.glob("*/outputs"))] == ["0001"]
+
+
 def test_outputs_are_moved_not_copied(own: Path) -> None:
     source, folder = own / "source", own / "0001"
     source.mkdir()
