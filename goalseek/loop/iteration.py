@@ -188,8 +188,9 @@ class Iteration:
 
     def recover_from(self, error: BaseException) -> bool:
         """Whether it can be begun again, as after a cache was emptied; its workspaces are made anew for that."""
-        is_recorded = self.project.ledger.history.iteration(self.number) is not None
-        if is_recorded or not isinstance(error, FileNotFoundError | GitFailed | ObjectsFailed) or machine_error(error):
+        if not isinstance(error, FileNotFoundError | GitFailed | ObjectsFailed) or machine_error(error):
+            return False
+        if self.project.ledger.history.iteration(self.number) is not None:
             return False
         for lane in self.seat.held:
             lane.close_trees()
