@@ -115,6 +115,7 @@ def project_lock(
 def _open_lock_file(folder: Path) -> int:
     while True:
         with contextlib.suppress(FileNotFoundError):  # a refused first run took the folder away
+            folder.mkdir(parents=True, exist_ok=True)
             try:
                 return open_lock(folder / LOCK)
             except PermissionError as error:

@@ -103,7 +103,8 @@ class Repository:
         is_new = not git_dir.exists()
         objects = Objects(git_dir, store, self.location.object_format, self._recent, settings).prepare()
         for folder in (self.own.parent, self.own) if is_new else ():
-            shutil.copymode(git_dir, folder)  # git made it, with the rights of a shared repository
+            with contextlib.suppress(PermissionError):  # another account has made it, and given it these rights
+                shutil.copymode(git_dir, folder)  # git made it, with the rights of a shared repository
         return objects
 
     def close(self) -> None:
