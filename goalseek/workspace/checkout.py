@@ -250,11 +250,15 @@ class Checkout:
                 new_folders.append(folder)
             return must_stay
 
+        def is_there(path: str) -> bool:
+            is_below_link = any((self.root / above).is_symlink() for above in parents(path))
+            return not is_below_link and os.path.lexists(self.root / path)
+
         with open_folder(self.root) as top:
             walk(top, "")
         for folder, names in self._signatures.items():
-            if folder not in walked:
-                missing.extend(folder + name for name in names)
+            if folder not in walked:  # it is gone, or below one that is left alone
+                missing.extend(folder + name for name in names if not is_there(folder + name))
         return Changes(tuple(changed), tuple(sorted(missing)), tuple(added), tuple(new_folders))
 
     def restore(self, changes: Changes) -> None:

@@ -159,6 +159,16 @@ def test_a_command_finds_its_tree_clean_but_for_what_keep_names_and_unchanged_fi
         assert [bench.folder.name for bench in (first, second)] == ["bench", "incumbent"] and again is first
 
 
+@pytest.mark.parametrize("pattern", ["kept", "kept/"])
+def test_a_folder_that_keep_names_may_hold_files_of_the_tree(project: Project, pattern: str) -> None:
+    project.write({"kept/fixed.txt": "1\n"})
+    judge = {"name": "judge", "run": f"touch kept/made; {COPY}", "sees": "both", "keep": [pattern]}
+    project.set_manifest({"verify": [judge]})
+    project.commit()
+    project.set_moves(answer(2), answer(3))
+    assert [record["outcome"] for record in project.climb("iterate", "-n", "2")] == ["baseline", "kept", "kept"]
+
+
 @pytest.mark.parametrize("mode", levels("none", "landlock", "bubblewrap"))
 def test_a_bench_tells_its_commands_its_number(project: Project, mode: str) -> None:
     project.set_manifest({"parallel": {"benches": 2}, "sandbox": {"mode": mode}})
