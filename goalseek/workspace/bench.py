@@ -83,7 +83,7 @@ class Bench:
         view = f"{sees} {self._plan.scope_key}"
         label = f"{tree} {view}"
         checkout = self._checkouts.get(root)
-        if checkout is None:
+        if checkout is None or not checkout.label:  # which an update that was interrupted leaves it without
             state, objects = root.with_suffix(".state"), self._objects
             checkout = self._checkouts[root] = Checkout(root, state, self._read, objects.fill, self._is_left_alone)
             if not checkout.load():

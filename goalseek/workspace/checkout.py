@@ -124,26 +124,27 @@ class Checkout:
 
     def load(self) -> bool:
         """Loads what an earlier process recorded; False without. A stale record will do: the walk finds the rest."""
+        self._clear()
         try:
             version, label, entries, signatures, racy = marshal.loads(self.state.read_bytes())
             if version != _FORMAT or not self.root.is_dir():
                 return False
             self._expect({path: Entry(*facts) for path, facts in entries.items()})
-        except (OSError, ValueError, EOFError, TypeError):
-            return False
-        except ForeignPath:  # of a goalseek that took such an entry
-            self._clear()
+        except (OSError, ValueError, EOFError, TypeError, ForeignPath):  # of a goalseek that took such an entry
             return False
         self.label, self._signatures, self._racy = label, signatures, set(racy)
         return True
 
     def save(self) -> None:
-        """Records the folder's state for the next process."""
+        """Records the folder's state for the next process; without a label that of the last record is right."""
+        if not self.label:
+            return
         entries = {path: (entry.mode, entry.blob) for path, entry in self.entries.items()}
         write_atomic(self.state, marshal.dumps((_FORMAT, self.label, entries, self._signatures, list(self._racy))))
 
     def build(self, entries: Mapping[str, Entry], label: str) -> None:
-        """Makes the folder anew with just these files."""
+        """Makes the folder anew with just these files. Has no label while it is at it, as in ``update``."""
+        self.label = ""
         self._clear()
         self._expect(entries)
         recreate_folder(self.root)
@@ -160,8 +161,10 @@ class Checkout:
     def update(self, wanted: Mapping[str, Entry | None], label: str, is_all: bool = False) -> None:
         """Changes the folder, clean before, to hold these entries at these paths; None removes a file.
 
-        Where ``wanted`` ``is_all``, every other file is removed.
+        Where ``wanted`` ``is_all``, every other file is removed. Has no label until all is written and recorded: what
+        was interrupted must be loaded again, or built, for it takes files for written that are not.
         """
+        self.label = ""
         if is_all:
             wanted = {**{path: None for path in self.entries if path not in wanted}, **wanted}
         changed = {path: entry for path, entry in wanted.items() if entry and self.entries.get(path) != entry}

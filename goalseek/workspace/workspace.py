@@ -76,10 +76,9 @@ class Workspace:
 
     def close(self) -> None:
         """Records the state for the next process."""
-        if self.tree.label:
-            with contextlib.suppress(OSError):  # an older state is right too
-                self.tree.save()
-                self.git_folder.save()
+        with contextlib.suppress(OSError):  # an older state is right too
+            self.tree.save()
+            self.git_folder.save()
         self._store.close()
 
     def sync_to(self, history: Callable[[str], Iterable[AgentCommit]]) -> None:

@@ -12,12 +12,15 @@ import pytest
 from project import Project, answer
 from skips import levels
 
+from goalseek.git.objects import Objects
 from goalseek.manifest.loading import load
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.measurement.verifier import run_command
 from goalseek.own_folders import recreate_folder
 from goalseek.project.opening import open_project
+from goalseek.project.project import Project as OpenedProject
 from goalseek.sandbox.pipes import HeadAndTail
+from goalseek.workspace.bench import Bench
 
 COPY = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'
 LIST = 'find . -type f -not -path "./out/*" | sort'
@@ -167,6 +170,49 @@ def test_a_folder_that_keep_names_may_hold_files_of_the_tree(project: Project, p
     project.commit()
     project.set_moves(answer(2), answer(3))
     assert [record["outcome"] for record in project.climb("iterate", "-n", "2")] == ["baseline", "kept", "kept"]
+
+
+@pytest.mark.parametrize("is_other_process", [False, True])
+def test_a_tree_whose_update_was_interrupted_is_mended_before_it_is_used(
+    project: Project, monkeypatch: pytest.MonkeyPatch, is_other_process: bool
+) -> None:
+    files = dict.fromkeys(["answer.json", "b.json", "c.json"], '{"score": 1}\n')
+    project.write(files)
+    project.set_manifest({"scope": {"writable": ["*.json"], "hidden": ["hidden/**"]}})
+    project.commit()
+    files = dict.fromkeys([*files, "new.json"], '{"score": 2}\n')
+    project.set_moves({"files": files})
+    project.climb("iterate", "-n", "1")
+
+    def open_bench(opened: OpenedProject) -> Bench:
+        return opened.lane.bench(opened.config().trees, "a")
+
+    with open_project(load(project.manifest)) as opened:
+        baseline, incumbent = opened.standing.baseline, opened.standing.incumbent
+        assert baseline and incumbent
+        before, after = baseline.tree, incumbent.tree
+    read, left = Objects.read, [0]
+
+    def interrupt(objects: Objects, name: str) -> bytes:
+        left[0] -= name not in (before, after)
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return read(objects, name)
+
+    for number in range(len(files)):
+        left[0] = number
+        with open_project(load(project.manifest)) as opened:
+            bench = open_bench(opened)
+            bench.sync_to("both", before)
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(Objects, "read", interrupt)
+                bench.sync_to("both", after)
+            if not is_other_process:
+                root = bench.sync_to("both", after)
+        if is_other_process:
+            with open_project(load(project.manifest)) as opened:
+                root = open_bench(opened).sync_to("both", after)
+        assert {path: (root / path).read_text() for path in files} == files, number
 
 
 @pytest.mark.parametrize("mode", levels("none", "landlock", "bubblewrap"))
