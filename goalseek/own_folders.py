@@ -20,7 +20,7 @@ these are resolved once, when it is added.
 
 Elsewhere only single files by their exact names, and empty folders, are removed: a loose object that a
 pack of ours holds (git.packing), a lock on a ref of ours (project.opening), the half-written file of this process
-beside the one that it was to replace (files), the prompt of a call that was not made (ledger.artifacts), and what
+beside the one that it was to replace (files), the prompt of a call that was not made (loop.phases.plan), and what
 a first run made around the logs before it was refused (project.opening). A file that is written anew takes an old one's
 place by a rename, which follows no link.
 

@@ -40,7 +40,7 @@ def module_of(path: Path) -> str:
 REMOVES_BY_EXACT_NAMES = {
     "own_folders": "the list, and all that it lets be removed",
     "git.packing": "loose objects that a pack of ours holds, and a pack's half-written file",
-    "ledger.artifacts": "the prompt of a call that was not made",
+    "loop.phases.plan": "the prompt of a call that was not made",
     "git.repository": "the refs of candidates under way, each a file that goalseek made",
     "files": "the half-written file beside the one that -o names",
     "project.opening": "what a refused first run made around the logs: files by name, and folders that nothing is in",
