@@ -134,7 +134,7 @@ def _attributes(objects: Objects, before: str, ours: str, theirs: str) -> Iterat
         for path, value in ((path, values[path]["merge"]) for path in paths):
             if value in _DRIVERS:
                 lines += f"{quote_path(literal_pattern(path), is_forced=True)} {_DRIVERS[value]}\n"
-        drivers.write_bytes(lines.encode())
+        drivers.write_bytes(os.fsencode(lines))
         yield "-c", f"core.attributesFile={drivers}"
 
 

@@ -322,7 +322,7 @@ class Objects:
 
     def _hash_object(self, kind: str, path: Path) -> str:
         arguments = ("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
-        return self._store_with(arguments, f"{quote_path(str(path))}\n".encode())
+        return self._store_with(arguments, os.fsencode(f"{quote_path(str(path))}\n"))
 
     def _store_with(self, arguments: tuple[str, ...], request: bytes) -> str:
         """The hash of the object that a git process writes."""
