@@ -37,9 +37,11 @@ RunIteration = Callable[[Iteration], IterationRecord]
 
 
 def _sizes(invocation: Invocation, config: Config) -> tuple[int, int]:
-    """How many propose and how many measure at once."""
-    manifest, jobs = config.manifest, invocation.jobs
-    medians = median_seconds(invocation.project.ledger.recent)
+    """How many propose and how many measure at once: one, until the candidate that one at a time has left is ended."""
+    manifest, jobs, project = config.manifest, invocation.jobs, invocation.project
+    if project.repository.flight() and not in_flight(project):
+        return 1, 1
+    medians = median_seconds(project.ledger.recent)
     proposal = sum(medians.get(phase, 0.0) for phase in (Phase.PLAN, Phase.APPLY_CHANGE))
     return agents_of(manifest, jobs, proposal, medians.get(Phase.VERIFY)), benches_of(manifest, jobs)
 

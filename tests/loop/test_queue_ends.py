@@ -281,3 +281,17 @@ def test_a_candidate_on_an_earlier_tip_takes_nothing_back_where_it_is_all_that_s
     ]
     assert project.git("rev-parse", "refs/goalseek/demo/tip") == records[1]["commit_hash"]
     project.check("audit")
+
+
+def test_who_waits_for_a_person_alone_is_ended_before_several_begin(tmp_path: Path) -> None:
+    project = begin(tmp_path / "repository", approve={"before": "each"})
+    project.set_moves(move("first", a=-1), move("second", b=1), move("third", c=1))
+    for arguments in ((), ("--jobs", "2")):
+        assert project.run("iterate", "-n", "3", *arguments).exit_code == 5
+        assert len(project.git("for-each-ref", "refs/goalseek/demo/flight").splitlines()) == 1
+    project.check("approve", "1")
+    assert project.run("iterate", "-n", "3", "--jobs", "2").exit_code == 5
+    (first,) = tries_of(project.iterations())
+    assert first["rollback_commit_hash"] == project.git("rev-parse", "refs/goalseek/demo/tip")
+    assert len(project.git("for-each-ref", "refs/goalseek/demo/flight").splitlines()) == 2
+    project.check("audit")
