@@ -230,6 +230,7 @@ class Repository:
             path.unlink()
         with contextlib.suppress(OSError):
             folder.rmdir()
+            folder.parent.rmdir()
         if commits and not is_loose:
             deletions = (f"delete {self.flight_ref}/{iteration}/{attempt}\n" for attempt in commits)
             self.git("update-ref", "--stdin", stdin="".join(deletions).encode())
