@@ -22,7 +22,7 @@ _HOUR = 3600.0
 
 def author_of(provider: str, model: str, turn: str) -> str:
     """The proposer of a record with this provider and model; it has a fresh turn only where that is its own."""
-    label = f"{provider} {model}".rstrip()
+    label = f"{provider} {model}" if model else provider
     return turn if turn == fresh_turn(label) else label
 
 

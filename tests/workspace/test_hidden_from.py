@@ -120,7 +120,7 @@ def test_a_baseline_adopts_it_also_where_a_candidate_waits_that_can_be_measured_
     (verifier_of(project) / "verifier" / "labels.csv").write_text("more\n")
     stopped = project.run("iterate")
     assert stopped.exit_code == 3 and "goalseek baseline adopts" in stopped.stderr
-    assert project.git("log", "-1", "--format=%s", "refs/goalseek/demo/tip") == "move 2"
+    assert project.git("log", "-1", "--format=%s", "refs/goalseek/demo/flight/2/1") == "move 2"
     ended = project.run("baseline")
     assert ended.exit_code == 0, ended.stderr
     records = project.climb()[2:]
