@@ -39,10 +39,11 @@ def in_flight(project: Project) -> list[Begun]:
     Also candidates of which nothing else is stored, of another run say. The candidate of the next iteration alone, on
     the tip of now, is what one at a time leaves, which is in its place already.
     """
-    begun, standing = {one.iteration: one for one in flight_of(project).begun()}, project.standing
+    flight, standing = flight_of(project), project.standing
+    begun = {one.iteration: one for one in flight.begun()}
     candidates = project.repository.flight()
     numbers = sorted({*begun, *candidates})
-    if not begun and numbers == [standing.next_iteration]:
+    if numbers == [standing.next_iteration] and not flight.numbers():
         first = project.repository.load_commit(candidates[numbers[0]][0])
         numbers = [] if first.parents == (standing.tip,) else numbers
     return [begun.get(number, Begun(number, standing.seq, standing.last_seal)) for number in numbers]
