@@ -179,12 +179,11 @@ class Iteration:
         """Removes what only an iteration without a record needs."""
         lanes = self.seat.lanes
         self.project.repository.remove_flight(self.number)
-        if lanes.is_alone:
-            forget_calls(*self.project.places.lanes())
-        else:
-            lanes.flight.remove(self.number)
         if lanes.clock:
             lanes.clock.restart()
+            lanes.flight.remove(self.number)
+        else:
+            forget_calls(*self.project.places.lanes())
 
     def recover_from(self, error: BaseException) -> bool:
         """Whether it can be begun again, as after a cache was emptied; its workspaces are made anew for that."""
@@ -225,15 +224,12 @@ class Iteration:
         try:
             yield
         except Rejected as rejected:
-            hint = self._hint_for_provider() if rejected.reason == Reason.PROVIDER_FAILED else ""
-            self._verdict = Verdict(rejected.outcome, rejected.reason, rejected.why + hint)
-
-    def _hint_for_provider(self) -> str:
-        """A likely cause of a provider's failure, to be added to its own message: a script that its tree lacks."""
-        project = self.project
-        entries = project.repository.objects.files(self.incumbent.tree)
-        finding = find_unseen_script(project, self.config, project.provider().commands, entries)
-        return f"; {finding}" if finding else ""
+            why, project = rejected.why, self.project
+            if rejected.reason == Reason.PROVIDER_FAILED:  # a likely cause is a script that its tree lacks
+                entries = project.repository.objects.files(self.incumbent.tree)
+                finding = find_unseen_script(project, self.config, project.provider().commands, entries)
+                why += f"; {finding}" if finding else ""
+            self._verdict = Verdict(rejected.outcome, rejected.reason, why)
 
     @property
     def base(self) -> int | None:

@@ -5,6 +5,7 @@ A provider never sees the repository, the ledger or the decision: all that it ma
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -163,7 +164,7 @@ class WritableFile(Struct, frozen=True):
     read: Callable[[], bytes]
 
 
-class Provider:
+class Provider(ABC):
     """One way to get a proposal. What has a default here is that of a provider which starts no program.
 
     ``needs_consent``: it runs a program that may run without a sandbox, which the user must allow. ``needs_sandbox``:
@@ -190,7 +191,7 @@ class Provider:
         """Whether a subscription pays, so that the cost that a call reports is not charged."""
         return False
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027 - most can always start
         """Raises GoalseekError with the remedy where this provider cannot start."""
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
@@ -212,18 +213,18 @@ class Provider:
         """The contents that the plan gives some of these files; None where only an edited tree has its change."""
         return None
 
+    @abstractmethod
     def plan(self, call: Call) -> Reply:
         """The change that it means to make. Raises Rejected("skipped", ...) where it cannot."""
-        raise NotImplementedError
 
+    @abstractmethod
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Makes the change in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
-        raise NotImplementedError
 
 
 class Reviewer(Provider):
     """A provider that can also judge what another one changed."""
 
+    @abstractmethod
     def review(self, call: Call) -> Reply:
         """Judges the change in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
-        raise NotImplementedError
