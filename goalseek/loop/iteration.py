@@ -170,9 +170,9 @@ class Iteration:
 
     def roll_back(self, candidate: Candidate) -> str | None:
         """The commit that reverts a rejected candidate, so that the branch shows both; None where it shows neither."""
-        repository = self.project.repository
         if not self.seat.lanes.is_alone:
             return None
+        repository = self.project.repository
         return roll_back(repository, candidate, repository.load_commit(candidate.commit).time)
 
     def clean_up(self) -> None:

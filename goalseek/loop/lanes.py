@@ -190,8 +190,8 @@ class Lanes:
 
 
 @contextlib.contextmanager
-def lanes_of(project: Project, agents: int = 1, benches: int = 1) -> Iterator[Lanes]:
-    """The lanes of so many, closed after this block, in which this thread has the baton."""
-    lanes = Lanes(project, agents, benches)
+def lanes_of(project: Project) -> Iterator[Lanes]:
+    """The lanes of one agent and one bench, closed after this block, in which this thread has the baton."""
+    lanes = Lanes(project, 1, 1)
     with contextlib.closing(lanes), lanes.baton:
         yield lanes

@@ -56,6 +56,7 @@ class Queue:
         self._agents, benches = _sizes(invocation, config)
         self._lanes = Lanes(self._project, self._agents, benches)
         self._baton = self._lanes.baton
+        self._first_config = config if self._lanes.is_alone else None  # of several it depends on what is owed
         self._threads: dict[int, threading.Thread] = {}
         self._iterations: dict[int, Iteration] = {}
         self._owed: list[tuple[Begun, Usage]] = []  # with what has been used for each by now
@@ -108,7 +109,8 @@ class Queue:
             return False
         if not self._iterations and not self._lanes.is_alone:
             self._project.enter(self._project.lane)  # others were there, and something may be measured alone now
-        config = self._invocation.next_config(self._spending, has_candidate)
+        config = self._first_config or self._invocation.next_config(self._spending, has_candidate)
+        self._first_config = None
         self._count_seconds()  # what was measured alone has seconds of its own
         if config is None:
             return False

@@ -104,7 +104,7 @@ class Landing:
         prune_outputs(run_folders(self._loaded.runs), self._loaded.manifest.log, self._standing, history)
 
     def _take_candidate_from(self, tip: str | None) -> bool:
-        """Gives the candidate that an earlier version left on the tip refs of its own; gives whether there is one."""
+        """Puts a candidate that an earlier version left on the tip under refs of its own; whether there is one."""
         standing, repository = self._standing, self._repository
         if tip is None or tip == standing.tip:
             return False
