@@ -1,18 +1,446 @@
-"""Disk faults: a full disk, a read-only one, a file of another account, recognised in errors of the system and of git.
+"""Files on disk: the only code that deletes, reading what an untrusted program wrote, whole files, and full disks.
 
-A full disk is looked for before a climb starts, and is never taken for the fault of the program that met it.
+It deletes in goalseek's own folders, never outside of them, never through a link. This is the whole list of what
+goalseek may ever delete in. Whoever holds one of these adds it by ``add_own``:
+
+    <cache>/goalseek/<name>-<key>      trees, caches and scratch folders of this project; a name that nobody else makes
+                                       (project.opening)
+    <git common dir>/goalseek/<name>   lock, secret, objects.git, packs on their way; git leaves the name to us
+                                       (git.repository)
+    scratch in a git folder of ours    made beside git's own names (git.objects)
+    logs and runs in log.home          the records of this climb (project.opening, project.config); a run folder that
+                                       holds something of somebody else's is neither begun nor removed
+                                       (ledger.artifacts, project.opening)
+    a temporary folder                 made by this very process, or by one that died (git.as_user, sandbox.level)
+    show --files FOLDER                was empty, or not there (cli.commands.show)
+
+The list belongs to the process and only grows, so that who deletes needs only a path. A path that is not strictly
+below a listed folder raises ForeignPath. From that folder down the path is opened part by part and follows no link, so
+what is removed is in the folder itself. A listed folder may be reached through links of the user's (``~/.cache``):
+these are resolved once, when it is added.
+
+Elsewhere only single files by their exact names, and empty folders, are removed: a loose object that a
+pack of ours holds (git.packing), a lock on a ref of ours (project.opening), the half-written file of this process
+beside the one that it was to replace, the prompt of a call that was not made (loop.phases.plan), and what
+a first run made around the logs before it was refused (project.opening). A file that is written anew takes an old one's
+place by a rename, which follows no link.
+
+Reading follows no link either. In goalseek's own folders, permissions that lock the owner out are lifted.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import json
 import os
 import shutil
-from collections.abc import Iterable
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, BinaryIO, Literal
 
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.values import StopReason
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+_OWN: dict[Path, Path] = {}
+IfMissing = Literal["raise", "make", "clear"]
+
+
+class ForeignPath(RuntimeError):
+    """A path that goalseek must neither remove nor write at: a bug, which stops here."""
+
+
+def add_own(*folders: Path) -> None:
+    """Adds folders to goalseek's own, with all that is below them. They need not exist yet."""
+    for folder in folders:
+        _OWN[folder] = folder.resolve()
+
+
+def remove(path: Path) -> None:
+    """Removes a file, a link, or a whole folder, also a read-only one, or one deeper than the longest path.
+
+    Raises FileNotFoundError, or NotADirectoryError where a link or a file is on the way, and ForeignPath.
+    """
+    with own_folder(path.parent) as folder:
+        folder.remove(path.name)
+
+
+def remove_if_exists(path: Path) -> None:
+    """Removes a path as ``remove`` does, if it exists."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        remove(path)
+
+
+def remove_own(path: Path) -> None:
+    """Removes a folder of the list itself, if it exists; of a link, the link. Raises ForeignPath for any other."""
+    if path not in _OWN:
+        raise ForeignPath(f"{path} is none of goalseek's folders")
+    with contextlib.suppress(FileNotFoundError):
+        above = os.open(path.parent, _FOLDER)
+        try:
+            _remove(path.name, above)
+        finally:
+            os.close(above)
+
+
+def empty(path: Path, except_name: str = "") -> None:
+    """Removes the contents of a folder, if it exists, except one name."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), own_folder(path) as folder:
+        folder.empty(except_name)
+
+
+def recreate_folder(path: Path, mode: int = 0o777) -> None:
+    """Makes a new, empty folder in place of whatever was at the path; no link is followed."""
+    with own_folder(path.parent, "clear") as folder, folder.cleared(path.name) as (above, name):
+        os.mkdir(name, mode, dir_fd=above)
+
+
+def create(path: Path, mode: int) -> int:
+    """A descriptor of a new file, for writing, in place of whatever was at the path; no link is followed."""
+    with own_folder(path.parent, "clear") as folder:
+        return folder.create(path.name, mode)
+
+
+class OwnFolder:
+    """A folder of goalseek's own, open as ``descriptor``. A path in it, "a/b", leads through real folders only.
+
+    Raises ForeignPath for a path that is absolute or has empty parts, ``.`` or ``..``.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def remove(self, path: str) -> None:
+        """Removes a file, a link or a whole folder. Raises FileNotFoundError, or NotADirectoryError on the way."""
+        *above, name = split_path(path)
+        with _open_inner(self.descriptor, above) as folder:
+            _remove(name, folder)
+
+    def remove_if_empty(self, path: str) -> None:
+        """Removes a folder that nothing is in; anything else stays."""
+        *above, name = split_path(path)
+        with contextlib.suppress(OSError), _open_inner(self.descriptor, above) as folder:
+            os.rmdir(name, dir_fd=folder)
+
+    @contextlib.contextmanager
+    def cleared(self, path: str) -> Iterator[tuple[int, str]]:
+        """Removes whatever is at the path, and in place of folders on the way; gives its open folder and its name."""
+        *above, name = split_path(path)
+        with _open_inner(self.descriptor, above, "clear") as folder:
+            with contextlib.suppress(FileNotFoundError):
+                _remove(name, folder)
+            yield folder, name
+
+    def create(self, path: str, mode: int) -> int:
+        """A descriptor of a new file, for writing, in place of whatever was at the path."""
+        with self.cleared(path) as (folder, name):
+            return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
+
+    def link(self, path: str, target: bytes | str) -> None:
+        """Makes a symbolic link in place of whatever was at the path."""
+        with self.cleared(path) as (folder, name):
+            os.symlink(target, name, dir_fd=folder)
+
+    def empty(self, except_name: str = "") -> None:
+        """Removes its contents except one name."""
+        for name in os.listdir(self.descriptor):
+            if name != except_name:
+                _remove(name, self.descriptor)
+
+
+@contextlib.contextmanager
+def own_folder(path: Path, missing: IfMissing = "raise") -> Iterator[OwnFolder]:
+    """Opens a folder of goalseek's own, or one below, through real folders only.
+
+    ``missing`` says what to do where a folder on the way does not exist: "raise" FileNotFoundError, "make" it, or
+    "clear" what is in its place and make it; otherwise that raises OSError. Raises ForeignPath.
+    """
+    outermost = (folder for folder in (*reversed(path.parents), path) if folder in _OWN)
+    own = next(outermost, None)  # what lies between two of them is not the user's to link
+    inside = path.relative_to(own).parts if own else ("..",)
+    if own is None or ".." in inside:
+        raise ForeignPath(f"{path} is no folder of goalseek's: nothing in it is removed or written")
+    if missing != "raise":
+        _OWN[own].mkdir(parents=True, exist_ok=True)
+    top = _open_part(_OWN[own], _FOLDER | os.O_NOFOLLOW)
+    try:
+        with _open_inner(top, inside, missing) as folder:
+            yield OwnFolder(folder)
+    finally:
+        os.close(top)
+
+
+def split_path(path: str) -> list[str]:
+    """The parts of a path in a folder. Raises ForeignPath for one that may lead elsewhere."""
+    parts = path.split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        raise ForeignPath(f"{path!r} is no path in a folder of goalseek's")
+    return parts
+
+
+@contextlib.contextmanager
+def _open_inner(top: int, parts: Sequence[str], missing: IfMissing = "raise", is_ours: bool = True) -> Iterator[int]:
+    """Opens the folder at a path below an open one, through real folders only."""
+    folder = os.dup(top)
+    try:
+        for part in parts:
+            if missing == "clear" and not _is_folder(part, folder):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(part, dir_fd=folder)
+            if missing != "raise":
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=folder)
+            inner = _open_part(part, _FOLDER | os.O_NOFOLLOW, folder, is_ours)
+            os.close(folder)
+            folder = inner
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _remove(name: str, folder: int) -> None:
+    if not _is_folder(name, folder):
+        os.unlink(name, dir_fd=folder)
+        return
+    with open_folder(name, folder) as descriptor:
+        _empty(descriptor)
+    os.rmdir(name, dir_fd=folder)
+
+
+def _empty(top: int) -> None:
+    """Removes the contents of a folder. What is deeper than two levels is moved up first, so that any depth works."""
+    token, number = os.urandom(16).hex(), 0
+    while names := os.listdir(top):
+        for name in names:
+            if not _is_folder(name, top):
+                os.unlink(name, dir_fd=top)
+                continue
+            with open_folder(name, top) as inner:
+                for item in os.listdir(inner):
+                    if not _is_folder(item, inner):
+                        os.unlink(item, dir_fd=inner)
+                        continue
+                    os.chmod(item, 0o700, dir_fd=inner)  # who moves a folder has to be allowed to write in it
+                    os.rename(item, f"{token}-{number}", src_dir_fd=inner, dst_dir_fd=top)
+                    number += 1
+            os.rmdir(name, dir_fd=top)
+
+
+def read_regular(root: Path, path: str, is_ours: bool = True) -> bytes:
+    """The bytes of a regular file below ``root``, reached through real folders only. Raises OSError otherwise."""
+    descriptor = open_regular(root, path, is_ours)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+        return file.read()
+
+
+def open_regular(root: Path, path: str, is_ours: bool = True) -> int:
+    """A descriptor of a regular file below ``root``, following no symbolic link. Raises OSError otherwise.
+
+    Where it is not ``is_ours``, permissions stay as they are, and ``root`` may be a link.
+    """
+    *above, name = path.split("/")
+    top = _open_part(root, _FOLDER | (os.O_NOFOLLOW if is_ours else 0), is_ours=is_ours)
+    try:
+        with _open_inner(top, above, is_ours=is_ours) as folder:
+            descriptor = _open_part(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, folder, is_ours)
+    finally:
+        os.close(top)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{path} is not a regular file")
+    return descriptor
+
+
+def _is_folder(name: str, folder: int) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def open_folder(folder: str | Path, below: int | None = None) -> Iterator[int]:
+    """A descriptor of a real folder of goalseek's own, with all permissions for its owner from here on.
+
+    ``below`` is the descriptor of the folder that a relative name is in. Raises OSError for a link.
+    """
+    descriptor = _open_part(folder, _FOLDER | os.O_NOFOLLOW, below)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open_part(name: str | Path, flags: int, below: int | None = None, is_ours: bool = True) -> int:
+    """Opens a file or folder; one of ours after giving its owner missing permissions: read, or all in a folder."""
+    if not is_ours:
+        return os.open(name, flags, dir_fd=below)
+    try:
+        descriptor = os.open(name, flags, dir_fd=below)
+    except PermissionError:
+        mode = os.stat(name, dir_fd=below, follow_symlinks=False).st_mode
+        bits = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR | stat.S_IWUSR
+        os.chmod(name, stat.S_IMODE(mode) | bits, dir_fd=below)
+        return os.open(name, flags, dir_fd=below)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(mode) and ~mode & stat.S_IRWXU:
+        with contextlib.suppress(PermissionError):  # somebody else's: what they allow may be enough
+            os.fchmod(descriptor, stat.S_IMODE(mode) | stat.S_IRWXU)
+    return descriptor
+
+
+class SizeExceeded(Exception):
+    """The files together are larger than the limit."""
+
+
+def regular_files(root: Path, is_wanted: Callable[[str], bool] | None = None) -> Iterator[str]:
+    """Relative paths of the regular files below a folder, following no link; those too deep for a path are left out."""
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        try:
+            with open_folder(root / folder) as descriptor, os.scandir(descriptor) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+                modes = [entry.stat(follow_symlinks=False).st_mode for entry in entries]
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            continue
+        for entry, mode in zip(entries, modes, strict=True):
+            path = folder + entry.name
+            if stat.S_ISDIR(mode):
+                pending.append(path + "/")
+            elif stat.S_ISREG(mode) and (is_wanted is None or is_wanted(path)):
+                yield path
+
+
+def copy_regular_files(
+    source: Path, target: Path, is_wanted: Callable[[str], bool] | None, limit: int
+) -> dict[str, os.stat_result]:
+    """Copies regular files with their times from one folder into another; gives each path and its ``stat``.
+
+    Raises SizeExceeded where they are more than ``limit`` bytes together.
+    """
+    copies: dict[str, os.stat_result] = {}
+    total = 0
+    for path in regular_files(source, is_wanted):
+        try:
+            descriptor = open_regular(source, path)
+        except OSError:
+            continue
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+            status = os.fstat(file.fileno())
+            total += status.st_size
+            if total > limit:
+                raise SizeExceeded(f"more than {limit} bytes of outputs")
+            with open(create(target / path, 0o600), "wb") as copy:
+                _copy(file, copy, stat.S_IWUSR | stat.S_IRUSR)
+        copies[path] = status
+    return copies
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Copies a folder with its times and links, which build folders need, in place of whatever the target was.
+
+    Raises FileNotFoundError or NotADirectoryError where the source is no folder, or is reached through a link.
+    """
+    with own_folder(source):
+        recreate_folder(target)
+        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+
+
+def refuse_records(path: Path, records: Path) -> None:
+    """Raises GoalseekError where a file that is to be written is the records themselves."""
+    if path.exists() and records.exists() and path.samefile(records):
+        raise GoalseekError(f"-o {path}: these are the records themselves", "name another file")
+
+
+@contextlib.contextmanager
+def open_export(path: Path, option: str = "-o") -> Iterator[BinaryIO]:
+    """Opens a file to be written whole: it appears at its path when the block ends, and not at all where that fails.
+
+    What is no regular file, such as a pipe, is written directly. Raises GoalseekError at once where the file cannot be
+    written; ``option`` is the option that named it.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise GoalseekError(f"{option} {path}: is a folder", "name a file in it")
+    is_plain = target.is_file() or not target.exists()
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.new")
+    with contextlib.ExitStack() as stack:
+        try:
+            opened = open_atomic(target, durable=True, temporary=temporary) if is_plain else target.open("wb")
+            file = stack.enter_context(opened)
+        except OSError as error:
+            raise GoalseekError(f"{option} {path}: {error.strerror}", "name a file that can be written") from None
+        yield file
+
+
+@contextlib.contextmanager
+def open_atomic(
+    path: Path, durable: bool = False, temporary: Path | None = None, mode: int = 0o666
+) -> Iterator[BinaryIO]:
+    """Opens a file that takes the place of ``path`` when the block ends; where that fails, the old one stays.
+
+    ``durable`` syncs it first: after a power cut it has the old content or the new. It is written as ``temporary``,
+    by default the path with ".new" at its end, never through a link. Where the process is killed, that stays.
+    """
+    temporary = temporary or path.with_name(path.name + ".new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_atomic(path: Path, content: bytes | str, durable: bool = False) -> None:
+    """Replaces a file as ``open_atomic`` does. For a ``durable`` one its folder is made."""
+    if durable:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with open_atomic(path, durable) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; an empty one where there is none that can be read."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def copy_atomic(source: Path, target: Path, durable: bool = False, temporary: Path | None = None) -> None:
+    """Puts a copy of a file, with its mode and times, in the place of another."""
+    with source.open("rb") as file, open_atomic(target, durable, temporary) as copy:
+        _copy(file, copy, 0)
+
+
+def sync(path: Path) -> None:
+    """Syncs a file, or a folder's names, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _copy(file: BinaryIO, copy: BinaryIO, more_bits: int) -> None:
+    """Copies content, times and mode; the copy's mode has ``more_bits``."""
+    shutil.copyfileobj(file, copy)
+    copy.flush()
+    status = os.fstat(file.fileno())
+    os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode) | more_bits)
+    os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+
 
 LEAST_FREE = 32 * 2**20
 LITTLE_FREE = 2**30

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from goalseek.disk import read_object
 from goalseek.errors import LOCKED, UNFIT, GoalseekError
-from goalseek.files import read_object
 from goalseek.humanize import format_since
 from goalseek.process import deferring_signals, is_alive
 from goalseek.values import StopReason, from_line, to_plain

@@ -23,7 +23,7 @@ import reviewing
 from fake_agents import Fake
 from project import IDENTITY, Project, Projects, end_all
 
-from goalseek.own_folders import add_own
+from goalseek.disk import add_own
 
 pytest_plugins = ["skips"]
 sys.dont_write_bytecode = False  # pytest's own form of 160 modules takes each worker ten seconds to make

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from goalseek.disk import remove_if_exists
 from goalseek.doctor.isolation import hidden_tests
 from goalseek.evaluation.measurements import Target, measure_in_turn, trial_folder
 from goalseek.git.ignore import literal_pattern, matcher
@@ -28,7 +29,6 @@ from goalseek.manifest.command_words import SCRIPTS, parse_command
 from goalseek.manifest.exposure import HIDE_SCRIPT, SPLIT, named_paths
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.measurement.verifier import STOP_THE_RUN
-from goalseek.own_folders import remove_if_exists
 from goalseek.project.project import Project
 from goalseek.sandbox.executables import as_manifest_line, missing_script
 from goalseek.sandbox.level import SandboxLevel

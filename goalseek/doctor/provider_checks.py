@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 
+from goalseek.disk import recreate_folder
 from goalseek.doctor.diagnose import OUTSIDE
 from goalseek.doctor.subject import Subject
 from goalseek.errors import GoalseekError, Rejected
@@ -15,7 +16,6 @@ from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
-from goalseek.own_folders import recreate_folder
 from goalseek.phase_values import Context
 from goalseek.project.config import Config
 from goalseek.project.project import Project

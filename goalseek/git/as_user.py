@@ -14,12 +14,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from goalseek.disk import add_own, remove_if_exists, remove_own
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
 from goalseek.git.command import git, git_as_user
 from goalseek.git.objects import Objects, alternates
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
-from goalseek.own_folders import add_own, remove_if_exists, remove_own
 from goalseek.process import CompletedProgram, is_alive
 from goalseek.values import StopReason
 

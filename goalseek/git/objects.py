@@ -23,12 +23,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.disk import refuse_full
+from goalseek.disk import add_own, copy_atomic, refuse_full, remove_if_exists, write_atomic
 from goalseek.errors import GitFailed
-from goalseek.files import copy_atomic, write_atomic
 from goalseek.git.command import BatchProcesses, BatchReply, MissingObject, git, missing_object_error
 from goalseek.git.paths import FOLDER, SUBMODULE, quote_path
-from goalseek.own_folders import add_own, remove_if_exists
 from goalseek.process import is_alive
 
 _RECENT_SECONDS = 86_400.0  # longer than a prune takes from its look to its last removal, and than an agent's call

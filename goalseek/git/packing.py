@@ -11,10 +11,9 @@ from collections.abc import Callable
 
 from msgspec import Struct, structs
 
+from goalseek.disk import remove_if_exists, sync, write_atomic
 from goalseek.errors import GitFailed
-from goalseek.files import sync, write_atomic
 from goalseek.git.repository import Repository
-from goalseek.own_folders import remove_if_exists
 from goalseek.values import from_line, to_line
 
 PACK_EVERY = 250

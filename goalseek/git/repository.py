@@ -15,14 +15,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from goalseek import process
-from goalseek.disk import full_disk_error
+from goalseek.disk import add_own, full_disk_error, write_atomic
 from goalseek.errors import GitFailed, GoalseekError
-from goalseek.files import write_atomic
 from goalseek.git.command import BatchProcesses, ObjectsFailed, git, git_as_user
 from goalseek.git.commits import Commit, parse_commit, write_commit
 from goalseek.git.location import Location
 from goalseek.git.objects import Entry, Objects, alternates
-from goalseek.own_folders import add_own
 from goalseek.values import StopReason
 
 _LOCK_TRIES = 40

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from goalseek._version import __version__
-from goalseek.files import read_object, write_atomic
+from goalseek.disk import read_object, remove_if_exists, write_atomic
 from goalseek.git.command import git
 from goalseek.git.repository import Refs
 from goalseek.humanize import format_duration, format_number
@@ -26,7 +26,6 @@ from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import LogTable
 from goalseek.measurement.outputs import OUTPUTS
-from goalseek.own_folders import remove_if_exists
 from goalseek.records import IterationRecord
 from goalseek.values import Outcome, to_plain
 

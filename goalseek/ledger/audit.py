@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from goalseek.files import sync, write_atomic
+from goalseek.disk import remove_if_exists, sync, write_atomic
 from goalseek.git.command import MissingObject, ObjectsFailed
 from goalseek.git.commits import Commit, UnreadableCommit, candidate_commits, read_commit, walk_first_parents
 from goalseek.git.objects import Objects
@@ -42,7 +42,6 @@ from goalseek.ledger.seal import Seal, key_of
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import RESULTS, ManifestFile, make_log_folders
 from goalseek.measurement.ruler import Ruler
-from goalseek.own_folders import remove_if_exists
 from goalseek.records import IterationRecord
 from goalseek.values import Outcome, to_plain
 

@@ -16,10 +16,9 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from goalseek.files import write_atomic
+from goalseek.disk import remove_if_exists, write_atomic
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
-from goalseek.own_folders import remove_if_exists
 from goalseek.values import Usage, from_plain, to_line
 
 Value = TypeVar("Value")

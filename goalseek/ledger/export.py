@@ -11,8 +11,8 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from goalseek.disk import open_export
 from goalseek.errors import GoalseekError
-from goalseek.files import open_export
 from goalseek.records import IterationRecord
 from goalseek.values import to_plain
 

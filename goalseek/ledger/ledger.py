@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from msgspec import structs
 
+from goalseek.disk import write_atomic
 from goalseek.errors import GoalseekError
-from goalseek.files import write_atomic
 from goalseek.git.commits import walk_first_parents
 from goalseek.git.objects import Entry
 from goalseek.git.repository import RefMove, RefMoved, Repository, ref_moved_error

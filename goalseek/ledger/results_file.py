@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from goalseek.disk import write_atomic
 from goalseek.errors import GoalseekError
-from goalseek.files import write_atomic
 from goalseek.humanize import pluralize
 from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from goalseek.files import open_atomic
+from goalseek.disk import open_atomic
 from goalseek.values import to_line
 
 _KEY_LENGTH = 8

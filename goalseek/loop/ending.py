@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
+from goalseek.disk import remove_if_exists
 from goalseek.errors import USAGE, Interrupted
 from goalseek.humanize import (
     at_least,
@@ -22,7 +23,6 @@ from goalseek.loop.notify import Notifier
 from goalseek.manifest.exposure import EXPOSED, exposing_commands
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
-from goalseek.own_folders import remove_if_exists
 from goalseek.project.observer import OUTPUT, Observers, OutputLog
 from goalseek.project.opening import fault_of
 from goalseek.project.project import Project

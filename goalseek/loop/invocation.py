@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 
 from msgspec import structs
 
+from goalseek.disk import read_object, write_atomic
 from goalseek.doctor.checks import ask_checks, check_fit
 from goalseek.doctor.subject import subject_of
 from goalseek.errors import GoalseekError
 from goalseek.evaluation.holdout import due_looks, look_at_holdout
 from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
-from goalseek.files import read_object, write_atomic
 from goalseek.git.packing import pack_when_due
 from goalseek.ledger.checkpoints import FAILED, Checkpoints, under_way, unrecorded_seconds
 from goalseek.loop.ending import reporting_end

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
-from goalseek.disk import machine_error
+from goalseek.disk import machine_error, remove_if_exists
 from goalseek.doctor.diagnose import find_missing_path
 from goalseek.doctor.provider_checks import find_unseen_script
 from goalseek.errors import GitFailed, Rejected
@@ -20,7 +20,6 @@ from goalseek.loop.attempts import Attempts, OpenAttempt, TipMoved
 from goalseek.loop.lanes import Lanes
 from goalseek.loop.seat import Seat
 from goalseek.loop.steps import StepRunner
-from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Ahead, Candidate, Change, Context, Decision, Evidence, IterationResult, Plan, Verdict
 from goalseek.project.approval import Approval
 from goalseek.project.config import Config

@@ -10,10 +10,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from goalseek.disk import remove_if_exists, write_atomic
 from goalseek.errors import GoalseekError
-from goalseek.files import write_atomic
 from goalseek.manifest.loading import with_manifest_option
-from goalseek.own_folders import remove_if_exists
 from goalseek.project.approval import Question, commands_for
 from goalseek.project.observer import Observer
 from goalseek.project.project import Project

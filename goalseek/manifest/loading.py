@@ -24,8 +24,8 @@ from typing import Any
 from msgspec import Struct
 
 from goalseek._version import __version__
+from goalseek.disk import write_atomic
 from goalseek.errors import GoalseekError
-from goalseek.files import write_atomic
 from goalseek.humanize import abbreviate
 from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek import files
-from goalseek.disk import full_disk_error, is_full, refuse_full
+from goalseek import disk
+from goalseek.disk import full_disk_error, is_full, recreate_folder, refuse_full, remove_if_exists
 from goalseek.errors import GoalseekError
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.paths import quote_path
@@ -32,7 +32,6 @@ from goalseek.measurement.outputs import (
 )
 from goalseek.measurement.setup import copy_given_folders, run_setup
 from goalseek.measurement.verifier import Verifier, has_stop_code, refuse_failed, run_command
-from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.phase_values import Evidence, Failure, Side
 from goalseek.sandbox.pipes import LogFile, Sink
 from goalseek.sandbox.supervisor import ProgramResult
@@ -147,10 +146,10 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
 def _copy_run_folder(run_folder: Path, artifacts: Path, log: Sink) -> None:
     """Copies the content of a run folder, as far as there is room for it."""
     try:
-        files.copy_regular_files(run_folder, artifacts, None, _ARTIFACTS_LIMIT)
+        disk.copy_regular_files(run_folder, artifacts, None, _ARTIFACTS_LIMIT)
     except (FileNotFoundError, NotADirectoryError):
         log.write(b"[the run folder is gone]\n")
-    except files.SizeExceeded as error:
+    except disk.SizeExceeded as error:
         log.write(f"[the run folder was not kept whole: {error}]\n".encode())
     except OSError as error:
         if full_disk_error(error) is None:
@@ -197,7 +196,7 @@ class _Trial:
             if command.sees != "hidden":
                 copy_given_folders(verifier, below)
             self._outputs.mkdir(parents=True, exist_ok=True)
-            files.copy_regular_files(self._outputs, below, None, 2**63)
+            disk.copy_regular_files(self._outputs, below, None, 2**63)
             variables = {
                 "GOALSEEK_RUN_DIR": str(run_folder.path),
                 "GOALSEEK_ITERATION": str(self._spec.iteration),

@@ -19,10 +19,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from goalseek.disk import empty, open_regular, recreate_folder
 from goalseek.humanize import abbreviate
 from goalseek.manifest.rules import query_fault
 from goalseek.manifest.tables import Reading
-from goalseek.own_folders import empty, open_regular, recreate_folder
 from goalseek.phase_values import Failure
 from goalseek.process import seconds_with_sleep
 from goalseek.values import Reason

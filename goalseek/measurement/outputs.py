@@ -15,14 +15,13 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from goalseek import files
-from goalseek.files import write_atomic
+from goalseek import disk
+from goalseek.disk import recreate_folder, remove_if_exists, write_atomic
 from goalseek.git.ignore import matcher
 from goalseek.git.paths import quote_path
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.measurement.metric import NoNumber, RunFolder
 from goalseek.measurement.verifier import Verifier
-from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.values import Reason
 
 _NO_LIMIT = 2**63
@@ -50,17 +49,17 @@ class OnceFiles(Struct, frozen=True):
     def give(self, run_folders: Mapping[Kind, Path], kept_outputs: Path) -> None:
         """Copies the stored files to where the commands had written them."""
         for kind, run_folder in run_folders.items():
-            for path in files.copy_regular_files(self.folder / kind, run_folder, None, _NO_LIMIT):
+            for path in disk.copy_regular_files(self.folder / kind, run_folder, None, _NO_LIMIT):
                 os.utime(run_folder / path)  # as if it had just been written: it is of this measurement
-        files.copy_regular_files(self.folder / "outputs", kept_outputs, None, _NO_LIMIT)
+        disk.copy_regular_files(self.folder / "outputs", kept_outputs, None, _NO_LIMIT)
 
     def take(self, command: VerifyCommand, kind: Kind, run_folder: Path, before: Facts, kept_outputs: Path) -> None:
         """Stores what a command wrote: files of its run folder that differ from ``before``, and its outputs."""
         changed = {path: facts for path, facts in file_facts(run_folder).items() if before.get(path) != facts}
         self.facts.update({(kind, path): facts for path, facts in changed.items()})
-        files.copy_regular_files(run_folder, self.folder / kind, changed.__contains__, _NO_LIMIT)
+        disk.copy_regular_files(run_folder, self.folder / kind, changed.__contains__, _NO_LIMIT)
         if command.outputs:
-            files.copy_regular_files(kept_outputs, self.folder / "outputs", matcher(command.outputs), _NO_LIMIT)
+            disk.copy_regular_files(kept_outputs, self.folder / "outputs", matcher(command.outputs), _NO_LIMIT)
 
     def is_unchanged(self, path: str, kind: Kind, run_folder: Path) -> bool:
         """Whether a file of a run folder was written by one of these commands, and not changed since."""
@@ -77,7 +76,7 @@ def open_once_files(manifest: Manifest, folder: Path, label: str) -> OnceFiles |
     """The store for this label, emptied if it was for another; None if no command runs once."""
     if not any(command.once for command in manifest.commands):
         return None
-    stored = files.read_object(folder / "done.json")
+    stored = disk.read_object(folder / "done.json")
     if stored.get("label") == label and "numbers" in stored:
         return OnceFiles(folder, label, stored["numbers"])
     recreate_folder(folder)
@@ -88,7 +87,7 @@ def open_once_files(manifest: Manifest, folder: Path, label: str) -> OnceFiles |
 
 def file_facts(folder: Path) -> dict[str, tuple[int, int]]:
     """Inode and modification time in nanoseconds of the regular files below a folder, by path."""
-    statuses = {path: (folder / path).lstat() for path in files.regular_files(folder)}
+    statuses = {path: (folder / path).lstat() for path in disk.regular_files(folder)}
     return {path: (status.st_ino, status.st_mtime_ns) for path, status in statuses.items()}
 
 
@@ -113,8 +112,8 @@ def collect_outputs(
 
     below = bench.root_for(sees) / prefix
     try:
-        copied = files.copy_regular_files(below, verifier.places.outputs, is_wanted, command.output_max)
-    except files.SizeExceeded as error:
+        copied = disk.copy_regular_files(below, verifier.places.outputs, is_wanted, command.output_max)
+    except disk.SizeExceeded as error:
         raise refusal(f": {error}; raise its output_max") from None
     except (FileNotFoundError, NotADirectoryError):
         raise refusal(" left no tree to take outputs from") from None
@@ -148,5 +147,5 @@ def move_outputs(source: Path, folder: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        files.copy_regular_files(source, folder / OUTPUTS, None, _NO_LIMIT)
+        disk.copy_regular_files(source, folder / OUTPUTS, None, _NO_LIMIT)
         remove_if_exists(source)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from goalseek import files
+from goalseek import disk
+from goalseek.disk import recreate_folder, remove_if_exists
 from goalseek.errors import GoalseekError
 from goalseek.git.paths import normalize_path
 from goalseek.manifest.tables import Setup, VerifyCommand
 from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.verifier import Verifier, run_command
-from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.sandbox.pipes import Sink
 from goalseek.values import Reason, StopReason
 
@@ -38,7 +38,7 @@ def run_setup(verifier: Verifier, log: Sink) -> None:
     recreate_folder(stored)
     for name in _given_paths(setup):
         try:
-            files.copy_tree(root / verifier.places.prefix / name, stored / "gives" / name)
+            disk.copy_tree(root / verifier.places.prefix / name, stored / "gives" / name)
         except (FileNotFoundError, NotADirectoryError):
             raise NoNumber(Reason.VERIFY_FAILED, f"setup.gives: there is no folder {name} after setup") from None
     (stored / "done").touch()
@@ -51,7 +51,7 @@ def copy_given_folders(verifier: Verifier, below: Path) -> None:
     """Copies the folders that setup gave into a tree, in place of what an earlier measurement left there."""
     if setup := verifier.manifest.setup:
         for name in _given_paths(setup):
-            files.copy_tree(_storage(verifier) / "gives" / name, below / name)
+            disk.copy_tree(_storage(verifier) / "gives" / name, below / name)
 
 
 def _given_paths(setup: Setup) -> tuple[str, ...]:

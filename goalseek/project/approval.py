@@ -14,13 +14,12 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from goalseek.disk import read_object, remove_if_exists, write_atomic
 from goalseek.errors import GoalseekError
-from goalseek.files import read_object, write_atomic
 from goalseek.git.paths import quote_path
 from goalseek.ledger.checkpoints import Begun, Checkpoint, CheckpointName, Checkpoints, under_way
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
-from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Candidate, Change, Decision, Review, Verdict
 from goalseek.values import StopReason, from_plain
 

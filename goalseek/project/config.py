@@ -13,8 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from goalseek.disk import add_own, write_atomic
 from goalseek.errors import GoalseekError
-from goalseek.files import write_atomic
 from goalseek.git.trees import TreeReader
 from goalseek.ledger.ledger import Ledger
 from goalseek.manifest import loading
@@ -22,7 +22,6 @@ from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.measurement.ruler import Ruler, proposer_files, refuse_removed_keys, with_pinned_ruler
-from goalseek.own_folders import add_own
 from goalseek.phase_values import Context
 from goalseek.providers.prompt_templates import Templates, load_templates
 from goalseek.values import from_plain, to_line

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import structs
 
 from goalseek import process
-from goalseek.disk import machine_error
+from goalseek.disk import add_own, empty, machine_error, remove, remove_if_exists, remove_own
 from goalseek.errors import USAGE, GitFailed, GoalseekError
 from goalseek.git.command import ObjectsFailed
 from goalseek.git.location import locate
@@ -22,7 +22,6 @@ from goalseek.ledger.artifacts import is_foreign
 from goalseek.locks import LOCK, project_lock
 from goalseek.manifest.loading import ManifestFile, base_of, make_log_folders
 from goalseek.manifest.tables import ProviderTable
-from goalseek.own_folders import add_own, empty, remove, remove_if_exists, remove_own
 from goalseek.project.approval import commands_for, open_question
 from goalseek.project.observer import Observer
 from goalseek.project.paths import TWO_NAMES, other_folder_message, save_folder

@@ -12,8 +12,8 @@ import os
 import tomllib
 from pathlib import Path
 
+from goalseek.disk import write_atomic
 from goalseek.errors import UNFIT, USAGE, GitFailed, GoalseekError
-from goalseek.files import write_atomic
 from goalseek.git.command import git
 from goalseek.git.commits import parse_commit
 from goalseek.git.location import Location, locate

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field, structs
 
-from goalseek.files import write_atomic
+from goalseek.disk import write_atomic
 from goalseek.humanize import format_duration, format_moment
 from goalseek.project.limits import Clock
 from goalseek.values import Phase, StopReason, from_plain, to_plain

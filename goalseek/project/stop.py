@@ -11,12 +11,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from goalseek.disk import remove_if_exists, write_atomic
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.files import write_atomic
 from goalseek.humanize import did_you_mean, format_duration, pluralize
 from goalseek.ledger.standing import Standing
 from goalseek.locks import Holder, lock_holder
-from goalseek.own_folders import remove_if_exists
 from goalseek.project.limits import BudgetUse
 from goalseek.values import Stop, StopReason
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct, structs
 
+from goalseek.disk import write_atomic
 from goalseek.errors import LimitReached, Rejected
-from goalseek.files import write_atomic
 from goalseek.git.trees import TreeReader
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName

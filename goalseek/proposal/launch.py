@@ -12,11 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from goalseek.disk import refuse_full
+from goalseek.disk import recreate_folder, refuse_full, remove_if_exists
 from goalseek.errors import GoalseekError
 from goalseek.locks import exclusive_lock
 from goalseek.manifest.tables import Manifest
-from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.phase_values import Session
 from goalseek.process import inherited_variables
 from goalseek.project.project import Project

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from msgspec import structs
 
+from goalseek.disk import open_regular
 from goalseek.errors import Rejected
 from goalseek.manifest.tables import Price
-from goalseek.own_folders import open_regular
 from goalseek.providers.preset import count, dollars
 from goalseek.providers.provider import Reply
 from goalseek.values import Outcome, Phase, Reason, Usage

@@ -12,11 +12,11 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct, ValidationError, convert
 
 from goalseek import process
+from goalseek.disk import create
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.git.command import environment
 from goalseek.humanize import pluralize
 from goalseek.manifest.tables import ProviderTable
-from goalseek.own_folders import create
 from goalseek.phase_values import Plan, Played
 from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.values import Outcome, Reason, StopReason, to_line

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from goalseek.own_folders import own_folder, remove
+from goalseek.disk import own_folder, remove
 from goalseek.sandbox import landlock
 from goalseek.sandbox.executables import resolve_links
 from goalseek.sandbox.view import Launch, Mount, View, needs_owner_capabilities, read_setting, system_paths

@@ -16,8 +16,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from goalseek.files import open_atomic, read_object, write_atomic
-from goalseek.own_folders import open_regular, own_folder, recreate_folder, remove_if_exists
+from goalseek.disk import (
+    open_atomic,
+    open_regular,
+    own_folder,
+    read_object,
+    recreate_folder,
+    remove_if_exists,
+    write_atomic,
+)
 from goalseek.sandbox.redaction import Redactor
 
 _CREDENTIAL_LIMIT = 2**20

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from goalseek.own_folders import own_folder
+from goalseek.disk import own_folder
 from goalseek.sandbox import landlock_exec
 from goalseek.sandbox.executables import resolve_links
 from goalseek.sandbox.view import Launch, Mount, View, needs_owner_capabilities, system_paths

@@ -12,8 +12,8 @@ from typing import Literal
 from msgspec import Struct
 
 from goalseek import process
+from goalseek.disk import add_own
 from goalseek.errors import GoalseekError
-from goalseek.own_folders import add_own
 from goalseek.sandbox import bubblewrap, landlock, landlock_exec
 from goalseek.sandbox.bubblewrap import launch_in_bubblewrap
 from goalseek.sandbox.executables import resolve_links

@@ -12,12 +12,12 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from goalseek.disk import recreate_folder
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.location import Location, other_folders
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import SandboxTable
-from goalseek.own_folders import recreate_folder
 from goalseek.sandbox import level as levels
 from goalseek.sandbox.environment import expand_path
 from goalseek.sandbox.executables import required_paths

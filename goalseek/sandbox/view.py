@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.own_folders import recreate_folder
+from goalseek.disk import recreate_folder
 
 SPARE_HOME = Path("/home/goalseek")
 

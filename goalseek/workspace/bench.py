@@ -10,6 +10,7 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 
+from goalseek.disk import remove_if_exists
 from goalseek.errors import GoalseekError, tampered_error
 from goalseek.git.command import MissingObject, ObjectsFailed
 from goalseek.git.ignore import matcher
@@ -17,7 +18,6 @@ from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import FOLDER, quote_path
 from goalseek.git.trees import TreeReader, TreeUpdateContext, visible_changes, visible_entries
 from goalseek.manifest.tables import Sees
-from goalseek.own_folders import remove_if_exists
 from goalseek.workspace.checkout import OURS, Checkout, TreePlan
 from goalseek.workspace.forbidden_names import Hazard, TreePaths, output_hazards
 from goalseek.workspace.hidden_files import as_entries, content_of

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from goalseek.disk import read_regular
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SYMLINK
-from goalseek.own_folders import read_regular
 from goalseek.workspace.scope import Scope, follow_link
 
 _IMPORT = re.compile(rb"(?:^|\s)@([^\s`]+)")

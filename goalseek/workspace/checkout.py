@@ -15,10 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.files import write_atomic
-from goalseek.git.objects import Entry
-from goalseek.git.paths import SYMLINK
-from goalseek.own_folders import (
+from goalseek.disk import (
     ForeignPath,
     OwnFolder,
     open_folder,
@@ -26,7 +23,10 @@ from goalseek.own_folders import (
     read_regular,
     recreate_folder,
     split_path,
+    write_atomic,
 )
+from goalseek.git.objects import Entry
+from goalseek.git.paths import SYMLINK
 from goalseek.workspace.scan import Changes, Listing
 from goalseek.workspace.scope import Scope, parents
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from goalseek.disk import read_regular
 from goalseek.errors import USAGE, GoalseekError, tampered_error
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.manifest.tables import Manifest
-from goalseek.own_folders import read_regular
 from goalseek.workspace.checkout import COPY, COPY_PROGRAM
 from goalseek.workspace.scan import Listing, changed_paths, list_folder
 from goalseek.workspace.scope import is_tool_cache, overlap_matcher

@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 from typing import Literal
 
+from goalseek.disk import remove_if_exists
 from goalseek.errors import GoalseekError
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix
-from goalseek.own_folders import remove_if_exists
 from goalseek.values import StopReason
 
 BenchName = Literal["a", "b"]

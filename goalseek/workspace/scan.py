@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.own_folders import open_folder
+from goalseek.disk import open_folder
 from goalseek.values import to_line
 from goalseek.workspace.scope import is_tool_cache
 

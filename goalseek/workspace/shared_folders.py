@@ -15,8 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct, field, structs
 
+from goalseek.disk import write_atomic
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.files import write_atomic
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
 from goalseek.humanize import abbreviate
 from goalseek.manifest.loading import ManifestFile, base_of

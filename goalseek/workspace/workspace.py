@@ -13,13 +13,13 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct, structs
 
+from goalseek.disk import recreate_folder, remove, remove_if_exists
 from goalseek.errors import GitFailed
 from goalseek.git.command import AUTHOR, MissingObject, ObjectsFailed
 from goalseek.git.commits import write_commit
 from goalseek.git.ignore import literal_pattern
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.trees import TreeUpdateContext, visible_changes, visible_entries
-from goalseek.own_folders import recreate_folder, remove, remove_if_exists
 from goalseek.workspace.checkout import Checkout, TreePlan
 from goalseek.workspace.scan import Changes, digest_of, list_folder, occupied_paths
 

@@ -11,7 +11,7 @@ import ast
 
 from source import PRODUCT, Module, Source
 
-GROUND = tuple("errors values records phase_values humanize files own_folders disk locks process _version".split())
+GROUND = tuple("errors values records phase_values humanize disk locks process _version".split())
 FLOORS = (
     "git",
     "manifest",
@@ -31,7 +31,7 @@ FLOORS = (
 )
 ABOVE_ALL = ("__init__", "__main__")
 FORBIDDEN = {  # modules, or packages with all below them, and what of ours they may not import
-    "statistics": ("git", "workspace", "sandbox", "files", "disk", "locks", "process"),
+    "statistics": ("git", "workspace", "sandbox", "disk", "locks", "process"),
     "providers": ("git.repository", "workspace", "statistics", "measurement", "ledger", "records", "project"),
     "views": ("evaluation", "loop", "driver"),
 }

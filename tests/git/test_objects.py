@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import Project
 
+from goalseek.disk import add_own
 from goalseek.git.command import MissingObject
 from goalseek.git.commits import read_commit, walk_first_parents
 from goalseek.git.location import locate
@@ -17,7 +18,6 @@ from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Entry, Objects, remove_scratch_files
 from goalseek.git.repository import RefMove, RefMoved, Repository
 from goalseek.git.trees import TreeReader
-from goalseek.own_folders import add_own
 
 
 @pytest.fixture(params=["sha1", "sha256"])

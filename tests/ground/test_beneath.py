@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from goalseek import files, own_folders
+from goalseek import disk
+from goalseek.disk import ForeignPath
 from goalseek.git.objects import Entry, remove_scratch_files
 from goalseek.ledger.artifacts import clear_attempts
 from goalseek.locks import LOCK, project_lock
 from goalseek.measurement.metric import RunFolder
 from goalseek.measurement.outputs import move_outputs, open_once_files
 from goalseek.measurement.setup import copy_given_folders
-from goalseek.own_folders import ForeignPath
 from goalseek.project.approval import remove_approval
 from goalseek.project.stop import take_stop_request
 from goalseek.sandbox.bubblewrap import _make_mount_point
@@ -30,7 +30,7 @@ from goalseek.sandbox.view import Mount, View, build_view
 from goalseek.workspace.checkout import LINK, Checkout
 
 INSIDE = "tree/a/b/c"
-PACKAGE = Path(own_folders.__file__).parent
+PACKAGE = Path(disk.__file__).parent
 
 
 def module_of(path: Path) -> str:
@@ -38,14 +38,15 @@ def module_of(path: Path) -> str:
 
 
 REMOVES_BY_EXACT_NAMES = {
-    "own_folders": "the list, and all that it lets be removed",
+    "disk": "the list, all that it lets be removed, and the half-written file beside the one that -o names",
     "git.packing": "loose objects that a pack of ours holds, and a pack's half-written file",
     "loop.phases.plan": "the prompt of a call that was not made",
     "git.repository": "the refs of candidates under way, each a file that goalseek made",
-    "files": "the half-written file beside the one that -o names",
     "project.opening": "what a refused first run made around the logs: files by name, and folders that nothing is in",
 }
-ADDS_TO_THE_LIST = "own_folders project.opening git.repository git.objects project.config git.as_user sandbox.level cli.commands.show".split()
+ADDS_TO_THE_LIST = (
+    "disk project.opening git.repository git.objects project.config git.as_user sandbox.level cli.commands.show".split()
+)
 
 
 def tree_of(folder: Path) -> Checkout:
@@ -83,7 +84,7 @@ def source_in(folder: Path) -> Path:
 
 
 def put(folder: Path, name: str) -> None:
-    with own_folders.own_folder(folder / "tree") as opened:
+    with disk.own_folder(folder / "tree") as opened:
         for inside in ("a/b/c/empty", "a/b/c"):
             with contextlib.suppress(OSError):
                 made = getattr(opened, name)(inside, *{"create": (0o600,), "link": ("/elsewhere",)}.get(name, ()))
@@ -92,21 +93,21 @@ def put(folder: Path, name: str) -> None:
 
 
 ACTS: dict[str, Callable[[Path], object]] = {
-    "remove": lambda own: own_folders.remove(own / INSIDE),
-    "clear": lambda own: own_folders.remove_if_exists(own / INSIDE),
-    "clear a file": lambda own: own_folders.remove_if_exists(own / INSIDE / "mine"),
-    "empty": lambda own: own_folders.empty(own / INSIDE),
-    "make_anew": lambda own: own_folders.recreate_folder(own / INSIDE),
-    "create": lambda own: os.close(own_folders.create(own / INSIDE, 0o600)),
-    "create below": lambda own: os.close(own_folders.create(own / INSIDE / "mine", 0o600)),
+    "remove": lambda own: disk.remove(own / INSIDE),
+    "clear": lambda own: disk.remove_if_exists(own / INSIDE),
+    "clear a file": lambda own: disk.remove_if_exists(own / INSIDE / "mine"),
+    "empty": lambda own: disk.empty(own / INSIDE),
+    "make_anew": lambda own: disk.recreate_folder(own / INSIDE),
+    "create": lambda own: os.close(disk.create(own / INSIDE, 0o600)),
+    "create below": lambda own: os.close(disk.create(own / INSIDE / "mine", 0o600)),
     "open, remove": lambda own: put(own, "remove"),
     "open, remove_if_empty": lambda own: put(own, "remove_if_empty"),
     "open, create": lambda own: put(own, "create"),
     "open, link": lambda own: put(own, "link"),
     "give": lambda own: copy_given_folders(given(own), own / "tree"),
-    "copy_tree to": lambda own: files.copy_tree(source_in(own), own / INSIDE),
-    "copy_tree from": lambda own: files.copy_tree(own / INSIDE, own / "copy"),
-    "take": lambda own: files.copy_regular_files(source_in(own), own / INSIDE, None, 10**6),
+    "copy_tree to": lambda own: disk.copy_tree(source_in(own), own / INSIDE),
+    "copy_tree from": lambda own: disk.copy_tree(own / INSIDE, own / "copy"),
+    "take": lambda own: disk.copy_regular_files(source_in(own), own / INSIDE, None, 10**6),
     "run folder made": lambda own: RunFolder.make(own / INSIDE),
     "run folder emptied": lambda own: open_run_folder(own / INSIDE).empty(),
     "home made": lambda own: AgentHome(own / INSIDE).make("label", {"x/mine": (own, own)}, {"mine": "ours"}),
@@ -157,7 +158,7 @@ def put_link(own: Path, depth: int, precious: Path) -> Path:
     """A link to what is the user's, in the place of a part of the path."""
     place = own.joinpath(*Path(INSIDE).parts[: depth + 1])
     place.parent.mkdir(parents=True, exist_ok=True)
-    own_folders.remove_if_exists(place)
+    disk.remove_if_exists(place)
     place.symlink_to(precious)
     return place
 
@@ -166,7 +167,7 @@ def put_link(own: Path, depth: int, precious: Path) -> Path:
 @pytest.mark.parametrize("act", ACTS)
 def test_nothing_goes_through_a_link(act: str, depth: int, tmp_path: Path) -> None:
     own, precious = tmp_path / "own", precious_in(tmp_path)
-    own_folders.add_own(own)
+    disk.add_own(own)
     put_link(own, depth, precious)
     before = facts(precious)
     with contextlib.suppress(OSError):
@@ -178,7 +179,7 @@ def test_nothing_goes_through_a_link(act: str, depth: int, tmp_path: Path) -> No
 @pytest.mark.parametrize("act", ON_A_CHECKOUT)
 def test_a_checkout_goes_through_no_link(act: str, depth: int, tmp_path: Path) -> None:
     own, precious = tmp_path / "own", precious_in(tmp_path)
-    own_folders.add_own(own)
+    disk.add_own(own)
     tree = tree_of(own)
     place = put_link(own, depth, precious)
     before = facts(precious)
@@ -192,7 +193,7 @@ def test_a_checkout_goes_through_no_link(act: str, depth: int, tmp_path: Path) -
 @pytest.mark.parametrize("form", ["{precious}", "../precious", "a/../../precious", "./a", "a//b", ""])
 def test_an_entry_that_leads_out_of_its_tree_is_a_bug_that_costs_nothing(form: str, tmp_path: Path) -> None:
     own, precious = tmp_path / "own", precious_in(tmp_path)
-    own_folders.add_own(own)
+    disk.add_own(own)
     before, path = facts(precious), form.format(precious=precious)
     for mode in (LINK, "100644"):
         tree = tree_of(own)
@@ -210,7 +211,7 @@ def test_an_entry_that_leads_out_of_its_tree_is_a_bug_that_costs_nothing(form: s
 @pytest.mark.parametrize("is_new", [True, False])
 def test_a_file_below_a_link_is_a_bug_that_costs_nothing(order: tuple[str, str], is_new: bool, tmp_path: Path) -> None:
     own, precious = tmp_path / "own", precious_in(tmp_path)
-    own_folders.add_own(own)
+    disk.add_own(own)
     entries = {"data": Entry(LINK, str(precious)), "data/x": Entry("100644", "1")}
     tree, before = tree_of(own), facts(precious)
     first, second = ({path: entries[path]} for path in order)
@@ -228,7 +229,7 @@ def test_a_home_that_became_a_link_to_the_users_costs_no_login(own: Path) -> Non
     precious = precious_in(own)
     home = AgentHome(own / "agent")
     home.make("label", {"mine": (precious / "mine", precious / "mine")}, {})
-    own_folders.remove(home.path)
+    disk.remove(home.path)
     home.path.symlink_to(precious)
     before = facts(precious)
     assert home.collect_renewed_logins() == [] and not home.is_of("label")
@@ -241,30 +242,30 @@ def test_what_is_not_below_a_folder_of_the_list_is_not_removed(path: str, tmp_pa
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "own" / "a").mkdir(parents=True)
     (tmp_path / "ownelse" / "x").mkdir(parents=True)
-    own_folders.add_own(tmp_path / "own")
+    disk.add_own(tmp_path / "own")
     before = facts(tmp_path)
     for act in (
-        own_folders.remove,
-        own_folders.remove_if_exists,
-        own_folders.recreate_folder,
-        lambda path: own_folders.create(path, 0o600),
+        disk.remove,
+        disk.remove_if_exists,
+        disk.recreate_folder,
+        lambda path: disk.create(path, 0o600),
     ):
         with pytest.raises(ForeignPath):
             act(Path(f"{tmp_path}/{path}"))
     with pytest.raises(ForeignPath):
-        own_folders.remove_own(tmp_path / "own" / "a")
+        disk.remove_own(tmp_path / "own" / "a")
     assert facts(tmp_path) == before
-    own_folders.remove_own(tmp_path / "own")
+    disk.remove_own(tmp_path / "own")
     assert not (tmp_path / "own").exists()
 
 
 def test_the_folder_itself_may_be_reached_through_links_of_the_users(tmp_path: Path) -> None:
     (tmp_path / "disk" / "cache").mkdir(parents=True)
     (tmp_path / ".cache").symlink_to(tmp_path / "disk" / "cache")
-    own_folders.add_own(tmp_path / ".cache" / "project")
-    os.close(own_folders.create(tmp_path / ".cache" / "project" / "a" / "b", 0o600))
+    disk.add_own(tmp_path / ".cache" / "project")
+    os.close(disk.create(tmp_path / ".cache" / "project" / "a" / "b", 0o600))
     assert (tmp_path / "disk/cache/project/a/b").is_file()
-    own_folders.remove(tmp_path / ".cache" / "project" / "a")
+    disk.remove(tmp_path / ".cache" / "project" / "a")
     assert list((tmp_path / "disk/cache/project").iterdir()) == []
 
 
@@ -284,9 +285,9 @@ def is_removal(node: ast.Attribute) -> bool:
 
 
 def test_every_row_of_the_list_is_where_it_says() -> None:
-    assert own_folders.__doc__
-    for name in (*ADDS_TO_THE_LIST[1:], *[name for name in REMOVES_BY_EXACT_NAMES if name != "own_folders"]):
-        assert name in own_folders.__doc__ and (PACKAGE / f"{name.replace('.', '/')}.py").exists(), name
+    assert disk.__doc__
+    for name in (*ADDS_TO_THE_LIST[1:], *[name for name in REMOVES_BY_EXACT_NAMES if name != "disk"]):
+        assert name in disk.__doc__ and (PACKAGE / f"{name.replace('.', '/')}.py").exists(), name
 
 
 def hold(own: str, taken: Any, may_go: Any) -> None:
@@ -299,7 +300,7 @@ def test_a_lock_that_was_removed_while_somebody_waited_for_it_is_taken_anew(own:
     folder = own / "goalseek" / "demo"
     with project_lock(folder):
         stale = os.open(folder / LOCK, os.O_RDWR)
-        own_folders.remove_if_exists(folder / LOCK)
+        disk.remove_if_exists(folder / LOCK)
         folder.rmdir()
     opened = [stale]
 

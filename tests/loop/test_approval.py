@@ -15,8 +15,8 @@ from project import Project, Projects, answer, home
 from shown import Shown
 
 import goalseek
+from goalseek.disk import write_atomic
 from goalseek.errors import NEEDS_HUMAN, GoalseekError
-from goalseek.files import write_atomic
 from goalseek.phase_values import Verdict
 from goalseek.project import approval
 from goalseek.project.approval import Question

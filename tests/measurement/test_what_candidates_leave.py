@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from project import Project, answer
 
-from goalseek.own_folders import create, remove_if_exists
+from goalseek.disk import create, remove_if_exists
 
 SHOW = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'
 

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from goalseek.cli.main import run as run_here
-from goalseek.disk import full_disk_error
+from goalseek.disk import add_own, full_disk_error, remove_if_exists
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.objects import Objects
 from goalseek.git.packing import pack_when_due
 from goalseek.locks import NAMED_LOCKS_FOLDER
 from goalseek.loop import invocation
-from goalseek.own_folders import add_own, remove_if_exists
 from goalseek.project.landing import Landing
 from goalseek.providers import outcome
 from goalseek.sandbox.level import installation_hint

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import structs
 
-from goalseek.own_folders import add_own
+from goalseek.disk import add_own
 from goalseek.sandbox.executables import required_paths
 from goalseek.sandbox.level import SandboxLevel
 from goalseek.sandbox.supervisor import ProgramResult, Supervisor

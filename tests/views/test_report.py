@@ -21,8 +21,8 @@ import nights
 import pytest
 from project import Ended, Project, answer, ended
 
+from goalseek.disk import open_export
 from goalseek.errors import GoalseekError
-from goalseek.files import open_export
 from goalseek.ledger.lenient import record_of
 from goalseek.manifest.loading import load
 from goalseek.records import IterationRecord

@@ -12,11 +12,11 @@ import pytest
 from project import Project, answer
 from skips import levels
 
+from goalseek.disk import recreate_folder
 from goalseek.git.objects import Objects
 from goalseek.manifest.loading import load
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.measurement.verifier import run_command
-from goalseek.own_folders import recreate_folder
 from goalseek.project.opening import open_project
 from goalseek.project.project import Project as OpenedProject
 from goalseek.sandbox.pipes import HeadAndTail

@@ -13,13 +13,13 @@ from test_odd_names import ODD_KINDS
 from test_planted_names import EVERYTHING, LINKS, PLANTED, TOUCHED
 from test_scope_enforcement import FOREIGN_EDITS, NO_EDITS
 
+from goalseek.disk import add_own
 from goalseek.git.location import locate
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SYMLINK
 from goalseek.git.repository import Repository
 from goalseek.git.trees import TreeReader, visible_entries
 from goalseek.manifest.tables import ScopeTable
-from goalseek.own_folders import add_own
 from goalseek.workspace import screening
 from goalseek.workspace.changed_files import FolderFiles, gitignore_matcher, linked_instructions
 from goalseek.workspace.checkout import Checkout

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from msgspec import structs
 
-from goalseek import files
+from goalseek import disk
 from goalseek.cli.commands.show import find_record
 from goalseek.cli.options import load_manifest
+from goalseek.disk import recreate_folder, remove_if_exists
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.git.trees import visible_entries
@@ -23,7 +24,6 @@ from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.outputs import OUTPUTS
 from goalseek.measurement.setup import copy_given_folders, run_setup
 from goalseek.measurement.verifier import access_for, environment_for
-from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.project.config import Config
 from goalseek.project.opening import open_project
 from goalseek.project.project import Project
@@ -100,7 +100,7 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
     if command.sees != "hidden":
         copy_given_folders(verifier, below)
     if patterns := tuple(pattern for other in earlier for pattern in other.outputs):
-        copied = files.copy_regular_files(outputs, below, matcher(patterns), 2**63) if outputs.is_dir() else {}
+        copied = disk.copy_regular_files(outputs, below, matcher(patterns), 2**63) if outputs.is_dir() else {}
         missing = [pattern for pattern in patterns if not any(map(matcher((pattern,)), copied))]
         if missing:
             text = f"these outputs of that measurement were not kept: {abbreviate(missing)}; see log.keep_outputs"

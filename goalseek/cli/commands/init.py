@@ -21,12 +21,12 @@ from goalseek.cli.commands.demo import begin_with_template, commit_command, data
 from goalseek.cli.options import refuse, start_folder
 from goalseek.cli.output import YES, ask_person, print_message
 from goalseek.cli.watch import line_view
+from goalseek.disk import write_atomic
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, WrongAnswer, guess_answers
 from goalseek.doctor.isolation import describe_reading, self_reported_score
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
-from goalseek.files import write_atomic
 from goalseek.git.ignore import matcher
 from goalseek.humanize import format_duration, format_number
 from goalseek.manifest.exposure import EXPOSED, unchecked_time

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     history = History(manifest.results)
     export = None
     if options.file is not None:
-        from goalseek.files import refuse_records
+        from goalseek.disk import refuse_records
         from goalseek.ledger.export import make_exporter
 
         refuse_records(Path(options.file), history.path)

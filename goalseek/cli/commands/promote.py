@@ -15,12 +15,12 @@ from msgspec import Struct, structs
 from goalseek.cli.options import load_manifest, refuse, refuse_two_outputs
 from goalseek.cli.output import print_bytes, print_json, print_message, wants_json
 from goalseek.cli.watch import line_view
+from goalseek.disk import open_export
 from goalseek.doctor.checks import check_fit
 from goalseek.doctor.subject import subject_of
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation.ablation import PAIRS, Ablation, ablate, count_runs
 from goalseek.evaluation.compare import BaseComparison, settle_on_base
-from goalseek.files import open_export
 from goalseek.git import as_user
 from goalseek.git.as_user import PlannedCommit
 from goalseek.git.objects import Objects

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_answer
+from goalseek.disk import remove, remove_own
 from goalseek.errors import GoalseekError
 from goalseek.ledger.artifacts import old_run_folders
-from goalseek.own_folders import remove, remove_own
 from goalseek.project.opening import open_project, open_repository
 
 

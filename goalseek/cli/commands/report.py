@@ -11,8 +11,8 @@ from pathlib import Path
 
 from goalseek.cli.options import load_manifest, refuse, refuse_two_outputs, start_folder
 from goalseek.cli.output import print_answer, print_bytes, print_message, wants_json
+from goalseek.disk import open_export, refuse_records
 from goalseek.errors import GoalseekError
-from goalseek.files import open_export, refuse_records
 from goalseek.views.report.claim import claim_of, format_kept
 from goalseek.views.report.html import render_page
 from goalseek.views.report.markdown import render_markdown

@@ -222,14 +222,14 @@ def _copy_files(options: argparse.Namespace, folder: Path, target: Path) -> int:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise GoalseekError(f"--files {target}: {error.strerror}", "name a folder that can be made") from None
-    from goalseek import files
+    from goalseek import disk
+    from goalseek.disk import add_own
     from goalseek.measurement.outputs import OUTPUTS
-    from goalseek.own_folders import add_own
 
     add_own(target)
     count = 0
     for name in ("snapshot", "measurements", OUTPUTS):
         if (folder / name).is_dir():
-            count += len(files.copy_regular_files(folder / name, target / name, None, 2**63))
+            count += len(disk.copy_regular_files(folder / name, target / name, None, 2**63))
     print_message(options, f"{pluralize(count, 'file')} in {target}")
     return count

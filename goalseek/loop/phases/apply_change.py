@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from goalseek.disk import recreate_folder, remove_if_exists
 from goalseek.errors import Ended, LimitReached, Rejected
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE, SYMLINK, first_overlap, quote_path
@@ -26,7 +27,6 @@ from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.phases.commit import edits_of, entries_by_path, refuse_missing
 from goalseek.loop.phases.merge import merge_onto_tip, merge_stack
 from goalseek.loop.phases.plan import write_plan
-from goalseek.own_folders import recreate_folder, remove_if_exists
 from goalseek.phase_values import Change, Edit, Plan
 from goalseek.proposal.call import ask, build_call, credentials_of
 from goalseek.proposal.prompt import Request

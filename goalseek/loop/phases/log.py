@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from goalseek._version import __version__
+from goalseek.disk import remove_if_exists
 from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import write_summary
 from goalseek.ledger.standing import Standing
@@ -15,7 +16,6 @@ from goalseek.loop.iteration import Iteration, checkpointed
 from goalseek.loop.steps import StepRunner
 from goalseek.manifest.exposure import exposing_commands, timed_program
 from goalseek.measurement.ruler import Ruler
-from goalseek.own_folders import remove_if_exists
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
