@@ -13,15 +13,8 @@ from itertools import takewhile
 from msgspec import Struct
 
 from goalseek.errors import GoalseekError
-from goalseek.evaluation.measurements import (
-    MeasuredValue,
-    Target,
-    alternate,
-    measure_in_turn,
-    pairs_in_turn,
-    pinned_target,
-    value_before,
-)
+from goalseek.evaluation import measurements
+from goalseek.evaluation.measurements import MeasuredValue, Target
 from goalseek.git.trees import count_lines
 from goalseek.ledger.promote import KeptChain, commit_title, leave_out
 from goalseek.ledger.standing import Standing
@@ -116,7 +109,7 @@ class _Comparison:
         history, ours = project.ledger.history, (ASKED_BY, project.standing.ruler)
         for run in takewhile(lambda record: not isinstance(record, IterationRecord), history.newest()):
             if isinstance(run, MeasurementRecord) and (run.asked_by, run.ruler) == ours:
-                self._stored.setdefault(run.tree, deque()).appendleft(value_before(run))
+                self._stored.setdefault(run.tree, deque()).appendleft(measurements.value_before(run))
 
     def judge(self, record: IterationRecord) -> AblatedChange:
         """Whether a change earns its lines."""
@@ -169,14 +162,14 @@ class _Comparison:
         values: list[MeasuredValue] = []
 
         def missing() -> Iterator[Target]:
-            for index, side in enumerate(alternate(tree, best, count), start=1):
+            for index, side in enumerate(measurements.alternate(tree, best, count), start=1):
                 self._on_message(f"ablation, {name}: run {index} of {2 * count}")
                 if stored := self._stored.get(side):
                     values.append(stored[0] if self._is_exact else stored.popleft())
                 else:
-                    yield pinned_target(project.standing, config, side, "b" if side == best else "a")
+                    yield measurements.pinned_target(project.standing, config, side, "b" if side == best else "a")
 
-        for run in measure_in_turn(project, missing(), asked_by=ASKED_BY):
+        for run in measurements.measure_in_turn(project, missing(), asked_by=ASKED_BY):
             number, side = run.number, run.target.tree
             if isinstance(number, Failure):
                 if side == tree:
@@ -186,7 +179,7 @@ class _Comparison:
             if self._is_exact:
                 self._stored[side] = deque([number])
             values.append(number)
-        return pairs_in_turn(values)
+        return measurements.pairs_in_turn(values)
 
     def _difference(self, pairs: Pairs) -> tuple[SettledDifference, float]:
         """How much better the second of each pair is, and in how many standard errors of the climb's noise."""

@@ -12,17 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct, structs
 
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.evaluation.measurements import (
-    MeasuredValue,
-    Target,
-    alternate,
-    baseline_error,
-    measure_in_turn,
-    pairs_in_turn,
-    replace_files,
-    ruler_of,
-    trial_folder,
-)
+from goalseek.evaluation import measurements
+from goalseek.evaluation.measurements import MeasuredValue, Target
 from goalseek.git.as_user import tree_of_checkout
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, format_duration, pluralize
@@ -60,7 +51,6 @@ class RevisionComparison(Struct, frozen=True):
         return "after" if self.settled.difference > 0 else "before"
 
     def in_words(self, before: str, after: str) -> str:
-        """Which is better, by how much, how sure."""
         settled = self.settled
         if settled.difference == 0 and self.is_exact:
             return f"{after} and {before} give the same value, each of them twice"
@@ -83,7 +73,7 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     def revision(name: str | None, bench: BenchName) -> Revision:
         name, commit = (CHECKOUT, None) if name is None else _named_commit(project, name)
         tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
-        ruler = ruler_of(config, repository.objects.files(tree)).digest
+        ruler = measurements.ruler_of(config, repository.objects.files(tree)).digest
         return Revision(config, tree, ruler, epoch, tree, bench=bench, name=name, commit=commit)
 
     first, second = revision(before, "a"), revision(after, "b")
@@ -100,17 +90,19 @@ def measure_pairs(project: Project, before: Target, after: Target, count: int) -
     Raises GoalseekError where a measurement has no number.
     """
     numbers: list[MeasuredValue] = []
+    pairs: list[Pair] = []
     trees = (
         structs.replace(side, seed=secrets.randbelow(2**31), known=tuple(numbers[:1])).variant(side.tree)
-        for side in alternate(before, after, count)
+        for side in measurements.alternate(before, after, count)
     )
-    for run in measure_in_turn(project, trees, until=lambda _: is_exact(pairs_in_turn(numbers))):
+    for run in measurements.measure_in_turn(project, trees, until=lambda _: is_exact(pairs)):
         if isinstance(number := run.number, Failure):
-            error = baseline_error(number, trial_folder(project), run.target.name)
+            error = measurements.baseline_error(number, measurements.trial_folder(project), run.target.name)
             raise GoalseekError(error.message, "what has no number cannot be compared", error.exit_code)
         numbers.append(number)
         if len(numbers) % 2 == 0:
-            yield pairs_in_turn(numbers)[-1]
+            pairs.append(measurements.pairs_in_turn(numbers)[-1])
+            yield pairs[-1]
 
 
 def is_exact(pairs: Sequence[Pair]) -> bool:
@@ -187,7 +179,7 @@ def settle_on_base(project: Project, base: str, result: str, on_message: Callabl
     def decides(path: str) -> bool:
         return scope.kind(path) in ("hidden", "read_only") and not scope.is_own_file(path)
 
-    before, after = (replace_files(objects, tree, pinned, decides) for tree in (base, result))
+    before, after = (measurements.replace_files(objects, tree, pinned, decides) for tree in (base, result))
     config = project.config((before, after))
     if any(config.scope.is_fixed(difference.path) for difference in objects.differences(pinned, before)):
         ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base

@@ -5,12 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from goalseek.errors import GoalseekError
-from goalseek.evaluation.measurements import (
-    measure_in_turn,
-    origin_tree,
-    pinned_target,
-    seconds_outside,
-)
+from goalseek.evaluation import measurements
 from goalseek.humanize import format_distinct, format_number
 from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.standing import Standing
@@ -37,12 +32,6 @@ def due_looks(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str
     return tuple(target for target, commit in targets if (target, commit) not in looked_at)
 
 
-def look_at_holdout(project: Project, config: Config, is_end: bool) -> None:
-    """Makes the looks that are due. One whose command fails is recorded as failed, and not made again."""
-    for side in due_looks(config.manifest, project.standing, is_end):
-        _look(project, config, side)
-
-
 def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
     """The manifest of a look: the holdout's command runs last, after those whose outputs it may need."""
     command = next(command for command in manifest.verify if command.name == holdout.command)
@@ -55,49 +44,50 @@ def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
     return structs.replace(manifest, verify=(*manifest.commands, command), metric=metric, guard=(), holdout=None)
 
 
-def _look(project: Project, config: Config, side: str) -> None:
-    """One look at ``side``, the baseline or the best; it is charged for one that was killed."""
-    standing = project.standing
-    assert config.manifest.holdout and standing.origin and standing.best
-    holdout, manifest = config.manifest.holdout, with_holdout(config.manifest, config.manifest.holdout)
-    bench: BenchName = "a" if side == "baseline" else "b"
-    commit = standing.origin if side == "baseline" else standing.best
-    project.watch.on_phase(commit.iteration, Phase.HOLDOUT)
-    project.show("running", commit.iteration, Phase.HOLDOUT)
-    begun = HoldoutRecord(
-        **project.record_head("holdout", standing.epoch),
-        look=standing.looks + 1,
-        of=side,
-        iteration=commit.iteration,
-        commit_hash=commit.commit,
-        ruler=standing.ruler,
-        reason="begun",
-        seconds=round(seconds_outside(project, holdout_key(standing)).before, 6),
-        why=f"a look at the {side}, iteration {commit.iteration}, begins",
-    )
-    Landing(project).append(begun)
-    tree = origin_tree(project, config) if side == "baseline" else commit.tree
-    target = pinned_target(standing, structs.replace(config, manifest=manifest), tree, bench)
-    seconds = project.activity.phase_seconds = seconds_outside(project, holdout_key(project.standing))
-    with seconds.of(Phase.HOLDOUT):
-        try:
-            (run,) = measure_in_turn(project, [structs.replace(target, own_folder=holdout.command)])
-            number = run.number
-        except GoalseekError as error:
-            if error.stop_reason == StopReason.TAMPERED:
-                raise
-            number = Failure("failed", error.message)
-    if isinstance(number, Failure):
-        why = f"the look at the {side} failed: {number.why}"
-        record = structs.replace(begun, seconds=0.0, reason="failed", why=why)
-    else:
-        gap, why = _compare_gains(standing, side, number.value, manifest.metric.unit)
-        figures = {"value": number.value, "gap": gap, "seconds": number.seconds}
-        record = structs.replace(begun, reason=Reason.MEASURED, why=why, **figures)
-    record = structs.replace(record, timestamp=project.ledger.now())
-    Landing(project).append(record)
-    seconds.forget()
-    project.watch.on_record(record)
+def look_at_holdout(project: Project, config: Config, is_end: bool) -> None:
+    """Makes the looks that are due. One whose command fails is recorded as failed, and not made again."""
+    for side in due_looks(config.manifest, project.standing, is_end):
+        standing = project.standing
+        assert config.manifest.holdout and standing.origin and standing.best
+        holdout, manifest = config.manifest.holdout, with_holdout(config.manifest, config.manifest.holdout)
+        bench: BenchName = "a" if side == "baseline" else "b"
+        commit = standing.origin if side == "baseline" else standing.best
+        project.watch.on_phase(commit.iteration, Phase.HOLDOUT)
+        project.show("running", commit.iteration, Phase.HOLDOUT)
+        begun = HoldoutRecord(
+            **project.record_head("holdout", standing.epoch),
+            look=standing.looks + 1,
+            of=side,
+            iteration=commit.iteration,
+            commit_hash=commit.commit,
+            ruler=standing.ruler,
+            reason="begun",
+            seconds=round(measurements.seconds_outside(project, holdout_key(standing)).before, 6),
+            why=f"a look at the {side}, iteration {commit.iteration}, begins",
+        )
+        Landing(project).append(begun)
+        tree = measurements.origin_tree(project, config) if side == "baseline" else commit.tree
+        target = measurements.pinned_target(standing, structs.replace(config, manifest=manifest), tree, bench)
+        seconds = project.activity.phase_seconds = measurements.seconds_outside(project, holdout_key(project.standing))
+        with seconds.of(Phase.HOLDOUT):
+            try:
+                (run,) = measurements.measure_in_turn(project, [structs.replace(target, own_folder=holdout.command)])
+                number = run.number
+            except GoalseekError as error:
+                if error.stop_reason == StopReason.TAMPERED:
+                    raise
+                number = Failure("failed", error.message)
+        if isinstance(number, Failure):
+            why = f"the look at the {side} failed: {number.why}"
+            record = structs.replace(begun, seconds=0.0, reason="failed", why=why)
+        else:
+            gap, why = _compare_gains(standing, side, number.value, manifest.metric.unit)
+            figures = {"value": number.value, "gap": gap, "seconds": number.seconds}
+            record = structs.replace(begun, reason=Reason.MEASURED, why=why, **figures)
+        record = structs.replace(record, timestamp=project.ledger.now())
+        Landing(project).append(record)
+        seconds.forget()
+        project.watch.on_record(record)
 
 
 def _compare_gains(standing: Standing, side: str, value: float, unit: str) -> tuple[float | None, str]:

@@ -78,7 +78,6 @@ class Target(Struct, frozen=True):
 
 
 def pinned_target(standing: Standing, config: Config, tree: str, bench: BenchName = "a", name: str = "") -> Target:
-    """A tree under the pinned ruler of a climb that has begun."""
     baseline = standing.baseline
     assert baseline
     return Target(config, tree, standing.ruler, standing.epoch, baseline.tree, baseline.seconds, bench=bench, name=name)
@@ -97,7 +96,6 @@ def compose_tree(project: Project, config: Config, ruler_tree: str, code_tree: s
 
 
 def replace_files(objects: Objects, tree: str, other: str, takes: Callable[[str], bool]) -> str:
-    """The tree with those files of the other whose paths it ``takes``."""
     differences = objects.differences(tree, other)
     edits = {difference.path: difference.after for difference in differences if takes(difference.path)}
     return objects.splice(tree, edits) if edits else tree
@@ -123,22 +121,16 @@ def baseline_target(project: Project, config: Config) -> Target:
 
 
 def value_before(run: MeasurementRecord) -> MeasuredValue:
-    """The value of a run that an earlier command recorded."""
     return MeasuredValue(run.value, run.guards, run.verify, run.seconds, run.seed, before=True)
 
 
-Number = MeasuredValue | Failure
-
-
 class TreeRun(Struct, frozen=True):
-    """A run of the verifier on ``target`` outside an iteration."""
-
     target: Target
     evidence: Evidence
 
     @property
-    def number(self) -> Number:
-        """Its number; a failure, with the reason, also where its value is not valid."""
+    def number(self) -> MeasuredValue | Failure:
+        """A failure, with the reason, also where its value is not valid."""
         manifest = self.target.config.manifest
         rejection = rejection_of(manifest.metric, manifest.guard, self.evidence)
         return Failure(*rejection) if rejection else measurement_of(self.evidence)
@@ -152,12 +144,12 @@ def measure_in_turn(
 ) -> Iterator[TreeRun]:
     """Measures the trees in their order until ``until`` says that the runs made are enough.
 
-    A tree without a seed gets one that no run before it had. Where ``asked_by`` names who records it, each number is
-    recorded before it is given. ``trees`` is asked for the next tree only then, so what was measured can decide which
-    that is.
+    A tree without a seed gets one that no run before it had. The run folder is ``trial_folder``. Where ``asked_by``
+    names who records it, each number is recorded before it is given. ``trees`` is asked for the next tree only then,
+    so what was measured can decide which that is.
     """
     made: list[TreeRun] = []
-    turns = iter(trees)
+    turns, folder = iter(trees), trial_folder(project)
     while not until(made) and (target := next(turns, None)):
         if target.seed is None:
             used = {number.seed for number in target.known} | {run.target.seed for run in made}
@@ -166,24 +158,18 @@ def measure_in_turn(
             numbers = itertools.count(-(standing.seq + 2), -1)
             seeds = (seal.seed(project.run_id, standing.next_iteration, number) for number in numbers)
             target = structs.replace(target, seed=next(seed for seed in seeds if seed not in used))
-        run = TreeRun(target, measure_target(project, target))
+        assert target.seed is not None
+        folder.mkdir(parents=True, exist_ok=True)
+        iteration = project.standing.next_iteration if target.iteration is None else target.iteration
+        role = "candidate" if target.bench == "a" else "incumbent"
+        spec = MeasurementSpec(target.tree, target.seed, iteration, role=role, own_folder=target.own_folder)
+        ruler = (target.ruler, target.baseline_tree, target.baseline_seconds)
+        verifier = project.verifier(target.config, *ruler, target.bench)
+        run = TreeRun(target, add_measurement(verifier, spec, Evidence(), folder))
         made.append(run)
         if asked_by and isinstance(number := run.number, MeasuredValue):
             record_measurement(project, target, number, asked_by)
         yield run
-
-
-def measure_target(project: Project, target: Target) -> Evidence:
-    """Measures the target, which has a seed, once; the run folder is ``trial_folder``."""
-    assert target.seed is not None
-    folder = trial_folder(project)
-    folder.mkdir(parents=True, exist_ok=True)
-    iteration = project.standing.next_iteration if target.iteration is None else target.iteration
-    role = "candidate" if target.bench == "a" else "incumbent"
-    spec = MeasurementSpec(target.tree, target.seed, iteration, role=role, own_folder=target.own_folder)
-    ruler = (target.ruler, target.baseline_tree, target.baseline_seconds)
-    verifier = project.verifier(target.config, *ruler, target.bench)
-    return add_measurement(verifier, spec, Evidence(), folder)
 
 
 def alternate(before: Value, after: Value, pairs: int) -> Iterator[Value]:
@@ -220,7 +206,6 @@ def sync_bench(project: Project, config: Config, tree: str) -> None:
 
 
 def measurement_of(evidence: Evidence) -> MeasuredValue:
-    """The measurement in evidence that has exactly one, with a value."""
     run = evidence.runs[0]
     assert run.value is not None
     return MeasuredValue(run.value, evidence.guards, evidence.verify, run.seconds, run.seed)
@@ -258,12 +243,10 @@ def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> E
 
 
 def take_ruler(project: Project, config: Config) -> Ruler:
-    """The ruler as HEAD and the manifest have it now."""
     return ruler_of(config, project.repository.files_of(project.repository.head()))
 
 
 def ruler_of(config: Config, entries: Mapping[str, Entry]) -> Ruler:
-    """The ruler that a tree with these files has under this configuration."""
     scope, others = config.scope, proposer_files(config.manifest, config.scope)  # who proposes is none of it
     files = {path: entry for path, entry in entries.items() if scope.in_ruler(path) and path not in others}
     lines = sorted(f"{entry.mode} {entry.blob} {path}" for path, entry in files.items())

@@ -14,17 +14,8 @@ from pathlib import Path
 from msgspec import structs
 
 from goalseek.errors import BAD_FINDING, GoalseekError
-from goalseek.evaluation.measurements import (
-    MeasuredValue,
-    Number,
-    Target,
-    TreeRun,
-    baseline_error,
-    current_target,
-    measure_in_turn,
-    trial_folder,
-    with_last_lines,
-)
+from goalseek.evaluation import measurements
+from goalseek.evaluation.measurements import MeasuredValue, Target
 from goalseek.humanize import format_duration
 from goalseek.manifest.tables import Reading
 from goalseek.measurement.metric import NoNumber, read_json, read_text, to_finite
@@ -40,12 +31,14 @@ from goalseek.values import Outcome, Reason, VerifierRun
 MAX_FAILURES = 3
 
 
-def repeat_command(command: str, folder: Path, reading: Reading, timeout: float | None, count: int) -> Iterator[Number]:
+def repeat_command(
+    command: str, folder: Path, reading: Reading, timeout: float | None, count: int
+) -> Iterator[MeasuredValue | Failure]:
     """Runs a shell command until ``count`` runs gave a number, or three none, each with another ``GOALSEEK_SEED``.
 
     ``reading.source`` is stdout, json (on stdout) or wall; ``timeout`` is in seconds, None for no limit.
     """
-    made: list[Number] = []
+    made: list[MeasuredValue | Failure] = []
     with Supervisor(f"noise-{os.getpid()}-{secrets.token_hex(4)}") as programs:
         while not _is_enough(made, count):
             seed, printed = secrets.randbelow(2**31), HeadAndTail()
@@ -57,14 +50,14 @@ def repeat_command(command: str, folder: Path, reading: Reading, timeout: float 
             except NoNumber as error:
                 if not made:
                     text = printed.content().decode("utf-8", "replace")
-                    message = with_last_lines(f"the first run has no number: {error}", text)
+                    message = measurements.with_last_lines(f"the first run has no number: {error}", text)
                     hint = "correct the command, or how its number is read, and run this again"
                     raise GoalseekError(message, hint, BAD_FINDING) from None
                 made.append(error.failure)
             yield made[-1]
 
 
-def _is_enough(runs: Sequence[Number], count: int) -> bool:
+def _is_enough(runs: Sequence[MeasuredValue | Failure], count: int) -> bool:
     numbers = sum(isinstance(run, MeasuredValue) for run in runs)
     return numbers == count or len(runs) - numbers == MAX_FAILURES
 
@@ -98,8 +91,8 @@ def noise_target(project: Project) -> Target:
     """
     standing, incumbent = project.standing, project.standing.incumbent
     if incumbent is None:
-        return current_target(project, project.config_for_baseline())
-    target = current_target(project, project.config())
+        return measurements.current_target(project, project.config_for_baseline())
+    target = measurements.current_target(project, project.config())
 
     def is_alone(record: IterationRecord) -> bool:
         return setting_of(record.benches, record.host) == (None, None)
@@ -123,17 +116,16 @@ def noise_target(project: Project) -> Target:
     return structs.replace(target, known=tuple(known))
 
 
-def repeat_measurements(project: Project, target: Target, count: int) -> Iterator[Number]:
+def repeat_measurements(project: Project, target: Target, count: int) -> Iterator[MeasuredValue | Failure]:
     """Yields ``count`` measurements: the newest recorded first, then new ones, each recorded, until three failed."""
     known = target.known[-count:]
     yield from known
 
-    def is_enough(made: Sequence[TreeRun]) -> bool:
+    def is_enough(made: Sequence[measurements.TreeRun]) -> bool:
         return _is_enough([run.number for run in made], count - len(known))
 
-    is_first = not known
-    for run in measure_in_turn(project, itertools.repeat(target), is_enough, asked_by="noise"):
-        if is_first and isinstance(run.number, Failure):
-            raise baseline_error(run.number, trial_folder(project))
-        is_first = False
+    runs = measurements.measure_in_turn(project, itertools.repeat(target), is_enough, asked_by="noise")
+    for index, run in enumerate(runs, start=len(known)):
+        if index == 0 and isinstance(run.number, Failure):
+            raise measurements.baseline_error(run.number, measurements.trial_folder(project))
         yield run.number

@@ -56,7 +56,6 @@ class Reproduction(Struct, frozen=True):
 
     @classmethod
     def of(cls, *numbers: NumberDelta) -> Reproduction:
-        """The comparison of these numbers."""
         how: How = max((number.how for number in numbers), key=("equal", "within", "differs").index)
         return cls(how, tuple(number.text for number in numbers), numbers)
 

@@ -12,17 +12,7 @@ from datetime import datetime
 from msgspec import structs
 
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.evaluation.measurements import (
-    Target,
-    alternate,
-    measure_in_turn,
-    measurement_of,
-    origin_tree,
-    pairs_in_turn,
-    pinned_target,
-    record_measurement,
-    seconds_outside,
-)
+from goalseek.evaluation import measurements
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.standing import Standing
@@ -35,8 +25,6 @@ from goalseek.project.project import Project
 from goalseek.records import SettleRecord
 from goalseek.statistics.intervals import PAIRS, settle
 from goalseek.values import Phase, Reason, StopReason, Usage
-
-ASKED_BY = "settle"
 
 
 def seconds_to_settle(manifest: Manifest, standing: Standing) -> float:
@@ -59,7 +47,7 @@ def settle_at_end(project: Project, config: Config) -> None:
     manifest, standing = config.manifest, project.standing
     if not needs_settling(manifest, standing):
         return
-    killed_seconds = seconds_outside(project, settle_key(standing)).before
+    killed_seconds = measurements.seconds_outside(project, settle_key(standing)).before
     spent = standing.for_run(project.run_id).spending(killed_seconds, Usage())
     pairs = pairs_in_time(manifest, spent, project.activity.clock.now())
     later = "settle it with: goalseek settle"
@@ -93,7 +81,6 @@ def settle_on_request(project: Project, config: Config) -> None:
 
 
 def _settle(project: Project, config: Config, count: int) -> None:
-    """Measures baseline and best afresh in turn, and records the difference."""
     standing = project.standing
     baseline, best = standing.origin, standing.best
     if baseline is None or best is None or not standing.keeps:
@@ -102,12 +89,13 @@ def _settle(project: Project, config: Config, count: int) -> None:
     other = "" if standing.first == baseline else f" of iteration {baseline.iteration}, this verifier's first,"
     text = f"settling: baseline{other} and best afresh in turn, {pluralize(count, 'pair')}"
     project.watch.on_note(f"{text}, about {duration}")
-    before = pinned_target(standing, config, origin_tree(project, config), "a", "the baseline")
-    after = pinned_target(standing, config, best.tree, "b", "the best")
-    for target in itertools.islice(alternate(before, after, count), len(standing.settling), None):
-        _measure_next(project, target)
-    measurements = project.standing.settling[: 2 * count]
-    pairs = tuple(pairs_in_turn([record.value for record in measurements]))
+    before_tree = measurements.origin_tree(project, config)
+    before = measurements.pinned_target(standing, config, before_tree, "a", "the baseline")
+    after = measurements.pinned_target(standing, config, best.tree, "b", "the best")
+    for target in itertools.islice(measurements.alternate(before, after, count), len(standing.settling), None):
+        _measure_and_record(project, target)
+    runs = project.standing.settling[: 2 * count]
+    pairs = tuple(measurements.pairs_in_turn([run.value for run in runs]))
     metric = config.manifest.metric
     result = settle(metric.direction, pairs, standing.noise.all_positive, metric.unit)
     record = SettleRecord(
@@ -124,23 +112,22 @@ def _settle(project: Project, config: Config, count: int) -> None:
         difference=result.difference,
         interval=result.interval,
         in_percent=result.in_percent,
-        seconds=round(sum(record.seconds for record in measurements), 6),
+        seconds=round(sum(run.seconds for run in runs), 6),
         why=result.no_gain or result.in_words(),
         unit=metric.unit,
     )
-    record = Landing(project).append(record)
-    project.watch.on_record(record)
+    project.watch.on_record(Landing(project).append(record))
 
 
-def _measure_next(project: Project, target: Target) -> None:
-    """Measures and records baseline or best; limits count the seconds, also those of a try that is killed."""
-    seconds = project.activity.phase_seconds = seconds_outside(project, settle_key(project.standing))
+def _measure_and_record(project: Project, target: measurements.Target) -> None:
+    """Measures baseline or best; limits count the seconds, also those of a try that is killed."""
+    seconds = project.activity.phase_seconds = measurements.seconds_outside(project, settle_key(project.standing))
     with seconds.of(Phase.SETTLE):
-        (run,) = measure_in_turn(project, [target])
+        (run,) = measurements.measure_in_turn(project, [target])
         failure = run.evidence.failure
         if failure and failure.reason == Reason.VERIFY_TIMEOUT:  # other work may have slowed it
             project.watch.on_note(f"{target.name}: {failure.why}; it is measured once more")
-            (run,) = measure_in_turn(project, [run.target])
+            (run,) = measurements.measure_in_turn(project, [run.target])
             failure = run.evidence.failure
     if failure:
         message = f"settling stopped: {target.name}, measured again, has no number: {failure.why}"
@@ -149,9 +136,9 @@ def _measure_next(project: Project, target: Target) -> None:
             last = run.evidence.verify[-1]
             remedy = f'set timeout = "{math.ceil(5 * last.seconds / 60)}m" in [[verify]] {last.name}'
         raise GoalseekError(message, f"{remedy}, then goalseek settle", StopReason.INCUMBENT_FAILED)
-    number = measurement_of(run.evidence)
+    number = measurements.measurement_of(run.evidence)
     charged = structs.replace(number, seconds=round(number.seconds + seconds.before, 6))
-    record_measurement(project, target, charged, ASKED_BY)
+    measurements.record_measurement(project, target, charged, "settle")
     seconds.forget()
 
 

@@ -67,8 +67,8 @@ def simulate(monkeypatch: pytest.MonkeyPatch) -> Callable[[Chain, random.Random]
                 number = ablation.MeasuredValue(truth + draw.gauss(0, 1), {}, (), 1.0)
                 yield SimpleNamespace(number=number, target=SimpleNamespace(tree=tree))
 
-        monkeypatch.setattr(ablation, "measure_in_turn", measure_in_turn)
-        monkeypatch.setattr(ablation, "pinned_target", lambda standing, config, tree, bench: tree)
+        monkeypatch.setattr(ablation.measurements, "measure_in_turn", measure_in_turn)
+        monkeypatch.setattr(ablation.measurements, "pinned_target", lambda standing, config, tree, bench: tree)
         monkeypatch.setattr(ablation, "leave_out", lambda _, chain, numbers: Chain(chain.gains, numbers))
         whole: Any = chain
         found = ablation.ablate(project, whole, set(chain.gains), ablation.PAIRS, lambda text: None)

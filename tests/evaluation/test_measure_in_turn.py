@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from goalseek.evaluation import measurements
 from goalseek.evaluation.measurements import MeasuredValue, Target, alternate, measure_in_turn, pairs_in_turn
 from goalseek.manifest.tables import Metric
+from goalseek.measurement.measure import MeasurementSpec
 from goalseek.phase_values import Evidence
 from goalseek.values import VerifierRun
 
@@ -18,25 +20,26 @@ from goalseek.values import VerifierRun
 class Bench:
     """Counts up; its project gives the seed -(seq + 2 + number)."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         self.done: list[str] = []
         seal = SimpleNamespace(seed=lambda run_id, iteration, number: number)
+        standing, places = SimpleNamespace(next_iteration=3, seq=7), SimpleNamespace(scratch=folder)
         self.project: Any = SimpleNamespace(
-            run_id="r", ledger=SimpleNamespace(seal=seal), standing=SimpleNamespace(next_iteration=3, seq=7)
+            run_id="r", ledger=SimpleNamespace(seal=seal), standing=standing, places=places, verifier=lambda *_: None
         )
 
-    def measure(self, project: object, target: Target) -> Evidence:
-        self.done.append(f"measured {target.tree}")
-        return Evidence((VerifierRun("candidate", 1.0, target.seed or 0, 1.0),))
+    def measure(self, verifier: object, spec: MeasurementSpec, evidence: Evidence, folder: Path) -> Evidence:
+        self.done.append(f"measured {spec.tree}")
+        return Evidence((VerifierRun("candidate", 1.0, spec.seed, 1.0),))
 
     def record(self, project: object, target: Target, number: MeasuredValue, asked_by: str) -> None:
         self.done.append(f"recorded {target.tree}")
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
-    bench = Bench()
-    monkeypatch.setattr(measurements, "measure_target", bench.measure)
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    bench = Bench(tmp_path)
+    monkeypatch.setattr(measurements, "add_measurement", bench.measure)
     monkeypatch.setattr(measurements, "record_measurement", bench.record)
     return bench
 

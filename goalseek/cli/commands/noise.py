@@ -17,7 +17,7 @@ from goalseek.doctor.checks import check_fit
 from goalseek.doctor.subject import subject_of
 from goalseek.doctor.tree_checks import fixed_seed_note
 from goalseek.errors import BAD_FINDING, GitFailed, GoalseekError, Interrupted, exit_code_of_interrupt
-from goalseek.evaluation.measurements import MeasuredValue, Number
+from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.evaluation.noise_runs import noise_target, repeat_command, repeat_measurements
 from goalseek.humanize import format_duration, format_number, parse_duration, pluralize
 from goalseek.manifest.rules import check_expressions
@@ -130,7 +130,7 @@ def _repeat_command(options: argparse.Namespace) -> int:
 
 def _print_noise(
     options: argparse.Namespace,
-    results: Iterator[Number],
+    results: Iterator[MeasuredValue | Failure],
     climb: PlannedClimb,
     what: str,
     plain: dict[str, Any],
