@@ -19,7 +19,7 @@ from goalseek.cli.output import apply_query, print_json, wants_json
 from goalseek.ledger.results_file import History, find_own_folder, load_standing
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
-from goalseek.project.observer import OUTPUT, Observer
+from goalseek.project.activity import OUTPUT, Observer
 from goalseek.project.picture import Picture, describe_end, read_picture, seconds_since
 from goalseek.project.progress import own_label, progress_of
 from goalseek.project.status import read_overview

@@ -27,7 +27,7 @@ from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import Failure
-from goalseek.project.observer import Observer
+from goalseek.project.activity import Observer
 from goalseek.project.opening import open_project
 from goalseek.providers.registry import make_permitted_provider
 from goalseek.values import Reason

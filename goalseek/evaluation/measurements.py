@@ -16,13 +16,14 @@ from msgspec import Struct, field, structs
 
 from goalseek.errors import GoalseekError
 from goalseek.git.objects import Entry, Objects
-from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds
+from goalseek.ledger.checkpoints import Checkpoints
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
 from goalseek.measurement.measure import MeasurementSpec, add_measurement
 from goalseek.measurement.ruler import Ruler, proposer_files, ruler_keys
 from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.process import deferring_signals
+from goalseek.project.activity import PhaseSeconds
 from goalseek.project.config import Config
 from goalseek.project.landing import Landing
 from goalseek.project.project import Project

@@ -10,7 +10,7 @@ import contextlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -103,12 +103,12 @@ class Checkpoints:
     def note_seconds(self, phases: Mapping[str, float]) -> None:
         """Stores active seconds without fsync, if it can: a power cut may lose them, a kill does not."""
         with contextlib.suppress(OSError):
-            content, _ = self._encode(_SECONDS, {"phases": phases}, str(_SECONDS), 0.0)
-            write_atomic(self.folder / f"{_SECONDS}.json", content)
+            content, _ = self._encode(SECONDS, {"phases": phases}, str(SECONDS), 0.0)
+            write_atomic(self.folder / f"{SECONDS}.json", content)
 
     def load_seconds(self) -> dict[str, float]:
         """The active seconds by phase that are stored; none where no phase was begun."""
-        stored = self.load(_SECONDS, dict[str, dict[str, float]], str(_SECONDS))
+        stored = self.load(SECONDS, dict[str, dict[str, float]], str(SECONDS))
         return dict(stored.value.get("phases", {})) if stored else {}
 
     def _encode(self, name: CheckpointName, value: Any, input_digest: str, seconds: float) -> tuple[bytes, str]:
@@ -185,59 +185,7 @@ def _read_sealed(path: Path, seal: Seal | None) -> dict[str, Any] | None:
 
 CALLS = CheckpointName("calls")
 FAILED = CheckpointName("failed")  # the error with which the last invocation ended in an iteration; of no run
-
-
-BEAT_SECONDS = 0.5
-_SECONDS = CheckpointName("seconds")
-
-
-class PhaseSeconds:
-    """The seconds by phase of the next record, stored with ``checkpoints``; ``clock`` counts active seconds.
-
-    ``before`` are those of a process before this one.
-    """
-
-    def __init__(self, checkpoints: Checkpoints, clock: Callable[[], float]) -> None:
-        self.clock = clock
-        self._checkpoints = checkpoints
-        self.phases = checkpoints.load_seconds()
-        self.before = sum(self.phases.values())
-        self._phase = ""
-        self._counted_until = 0.0
-
-    @contextlib.contextmanager
-    def of(self, phase: str) -> Iterator[Callable[[], float]]:
-        """Adds the duration of this block to the phase, however it ends; it is stored before this returns.
-
-        Gives a function for the seconds since the block began.
-        """
-        began = self._counted_until = self.clock()
-        self._phase = phase
-        try:
-            yield lambda: self.clock() - began
-        finally:
-            self._count()
-            self._phase = ""
-
-    def beat(self) -> None:
-        """Stores the seconds of the current phase until now, at most every BEAT_SECONDS."""
-        if self._phase and self.clock() - self._counted_until >= BEAT_SECONDS:
-            self._count()
-
-    @property
-    def uncounted(self) -> float:
-        """The seconds of the current phase that are not in ``phases`` yet."""
-        return self.clock() - self._counted_until if self._phase else 0.0
-
-    def forget(self) -> None:
-        """Removes the stored seconds, which are recorded now."""
-        self._checkpoints.forget(_SECONDS)
-
-    def _count(self) -> None:
-        now = self.clock()
-        self.phases[self._phase] = self.phases.get(self._phase, 0.0) + now - self._counted_until
-        self._counted_until = now
-        self._checkpoints.note_seconds(self.phases)
+SECONDS = CheckpointName("seconds")
 
 
 class Flight:

@@ -33,6 +33,7 @@ from goalseek.project.project import Project
 from goalseek.records import IterationRecord
 from goalseek.statistics.guards import guard_warning
 from goalseek.values import STACK, Outcome, Phase, Reason
+from goalseek.workspace import hidden_files
 
 CHECKPOINTS_GONE = "the checkpoints that its candidate was made from are gone, so it could not be finished"
 RULER_CHANGED = "the verifier has changed, and a new baseline was asked for before it was measured"
@@ -127,7 +128,7 @@ def end_unfinished(project: Project, command: str = "goalseek baseline") -> None
     config, why, author = None, RULER_CHANGED, ""
     with contextlib.suppress(GoalseekError):
         config = project.config()
-        project.config_reader.refuse_changed_hidden_files(config)
+        hidden_files.refuse_changed(config.trees)
         commit = next(iter(flight.values()), ("",))[-1]
         author = project.repository.load_commit(commit).trailers.get("Provider", "") if commit else ""
         why = why_not_finish(project, config, author)

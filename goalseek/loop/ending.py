@@ -23,7 +23,7 @@ from goalseek.loop.notify import Notifier
 from goalseek.manifest.exposure import EXPOSED, exposing_commands
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest
-from goalseek.project.observer import OUTPUT, Observers, OutputLog
+from goalseek.project.activity import OUTPUT, Observers, OutputLog
 from goalseek.project.opening import fault_of
 from goalseek.project.project import Project
 from goalseek.records import SettleRecord
@@ -40,7 +40,8 @@ def reporting_end(project: Project) -> Iterator[None]:
     An early end has the last line only if the block recorded something.
     A fault of the machine leaves the block as a GoalseekError, with the stop reason ``disk``, say.
     """
-    project.watch = Observers(OutputLog(project.loaded.logs / OUTPUT), project.watch, Notifier(project))
+    watch = Observers(OutputLog(project.loaded.logs / OUTPUT), project.watch, Notifier(project))
+    project.watch = project.activity.observer = watch
     first_seq = project.standing.seq
 
     def report_failure(stop: Stop) -> None:

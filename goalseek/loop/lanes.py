@@ -7,11 +7,11 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from goalseek.ledger.checkpoints import BEAT_SECONDS, Checkpoints, Flight
+from goalseek.ledger.checkpoints import Checkpoints, Flight
 from goalseek.locks import Baton
+from goalseek.project.activity import BEAT_SECONDS
 from goalseek.project.landing import flight_of, in_flight
-from goalseek.project.project import Project
-from goalseek.project.trees import Lane
+from goalseek.project.project import Lane, Project
 from goalseek.proposal.launch import forget_calls
 from goalseek.workspace.places import LANDING, SLOT
 

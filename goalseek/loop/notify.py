@@ -13,8 +13,8 @@ from msgspec import Struct
 from goalseek.disk import remove_if_exists, write_atomic
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import with_manifest_option
+from goalseek.project.activity import Observer
 from goalseek.project.approval import Question, commands_for
-from goalseek.project.observer import Observer
 from goalseek.project.project import Project
 from goalseek.project.status import UNSENT
 from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord

@@ -28,6 +28,7 @@ from goalseek.project.project import Project
 from goalseek.records import IterationRecord
 from goalseek.statistics.guards import guard_warning
 from goalseek.values import Outcome, Phase, Reason
+from goalseek.workspace import hidden_files
 
 PERSON = "person"
 _LIST_KEPT = "goalseek log --outcome kept lists the kept changes"
@@ -41,7 +42,7 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
     """
     config = project.config()
     kept = _find_kept(project, number)
-    project.config_reader.refuse_changed_hidden_files(config)
+    hidden_files.refuse_changed(config.trees)
     refuse_paid_proposal(project, f"goalseek revert {number}")
     end_unfinished(project, f"goalseek revert {number}")
     commit = project.repository.load_commit(str(kept.commit_hash))

@@ -6,8 +6,7 @@ from goalseek.humanize import format_moment
 from goalseek.loop.lanes import Lanes, Resource
 from goalseek.project.approval import Question
 from goalseek.project.picture import OpenIteration
-from goalseek.project.project import Project
-from goalseek.project.trees import Lane
+from goalseek.project.project import Lane, Project
 
 
 class Seat:

@@ -14,11 +14,12 @@ from msgspec import structs
 
 from goalseek.disk import machine_error
 from goalseek.errors import GoalseekError, LimitReached, Paused, Rejected
-from goalseek.ledger.checkpoints import FAILED, Begun, CheckpointName, Checkpoints, PhaseSeconds
+from goalseek.ledger.checkpoints import FAILED, Begun, CheckpointName, Checkpoints
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Rejection
+from goalseek.project.activity import PhaseSeconds, Timing
 from goalseek.project.limits import LIMITS_BY_PHASE, RUN_STOP_REASONS, Spending, find_limit
 from goalseek.project.opening import refuse_foreign_logs
 from goalseek.project.project import Project
@@ -88,21 +89,20 @@ class StepRunner:
             self._raise_stored_rejection(phase, name)
             self._begin_part(phase, is_first=True)
             self.usage_log.current_step = str(name)
-            timing = self._seconds.of(phase) if is_timed else contextlib.nullcontext(lambda: 0.0)
+            timing = self._seconds.of(phase) if is_timed else contextlib.nullcontext(Timing())
             try:
-                with timing as elapsed:
+                with timing as taken:
                     value = work()
             except Rejected as rejected:
                 answer = (rejected.usage, rejected.edits, rejected.plan)
                 rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, *answer)
-                spent = elapsed()
-                self._digest = self._checkpoints.save(name.rejection, rejection, self._digest, spent).seal
-                self._finish(name, phase, spent, rejected.usage)
+                self._digest = self._checkpoints.save(name.rejection, rejection, self._digest, taken.seconds).seal
+                self._finish(name, phase, taken.seconds, rejected.usage)
                 self._count_phase()
                 raise
             finally:
                 self.is_asking = False
-            checkpoint = self._checkpoints.save(name, value, self._digest, elapsed())
+            checkpoint = self._checkpoints.save(name, value, self._digest, taken.seconds)
             self._count_phase()
         if is_timed:
             self._finish(name, phase, checkpoint.seconds, getattr(checkpoint.value, "usage", Usage()))
@@ -131,9 +131,9 @@ class StepRunner:
                 self._finished[name] = FinishedStep(phase, spent)
             self._begin_part(phase, is_first=not has_worked)
             has_worked = True
-            with self._seconds.of(phase) as elapsed:
+            with self._seconds.of(phase) as taken:
                 value = step()
-            spent += elapsed()
+            spent += taken.seconds
             checkpoint = self._checkpoints.save(name, value, self._digest, spent)
         assert checkpoint
         if has_worked:

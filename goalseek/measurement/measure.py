@@ -111,7 +111,8 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
     measurement failed and the disk is full.
     """
     places = verifier.places
-    verifier.refuse_changed()
+    if verifier.refuse_changed:
+        verifier.refuse_changed()
     verifier.bench.refuse_other_ruler(verifier.baseline_tree, spec.tree)
     trial = _Trial(verifier, spec, log)
     value: float | None = None
@@ -124,7 +125,8 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
         guards = (guard_values,)
     except NoNumber as error:
         failure = error.failure
-    verifier.refuse_changed()
+    if verifier.refuse_changed:
+        verifier.refuse_changed()
     remove_if_exists(artifacts)
     for run_folder in trial.fresh.values():
         _copy_run_folder(run_folder.path, artifacts, log)

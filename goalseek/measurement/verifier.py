@@ -37,8 +37,9 @@ class Verifier(Struct, frozen=True):
     """How to measure: the pinned commands and readings of ``manifest``, run on ``bench``.
 
     ``baseline_seconds`` are the wall times of the baseline's commands, for ``timeout = "auto"``; empty for the baseline
-    itself. ``refuse_changed`` raises GoalseekError if a source of the ruler is not as it was pinned. ``turn`` is called
-    with role and number of each run that begins. ``slot`` is the number of the bench, counted from 0.
+    itself. ``refuse_changed`` raises GoalseekError if a source of the ruler outside the repository is not as it was
+    pinned; None where there is none. ``turn`` is called with role and number of each run that begins. ``slot`` is the
+    number of the bench, counted from 0.
     """
 
     manifest: Manifest
@@ -52,7 +53,7 @@ class Verifier(Struct, frozen=True):
     on_output: Callable[[bytes], None]
     waiting: Callable[[str], AbstractContextManager[object]]
     pause: Callable[[], None]
-    refuse_changed: Callable[[], None]
+    refuse_changed: Callable[[], None] | None
     turn: Callable[[str, int], None]
     slot: int
 

@@ -170,11 +170,6 @@ class ConfigReader:
         trees = TreePlan(scope, key, keep, links, mounts, listing, hidden_folder, proposer)
         return Config(manifest, scope, trees, text, current_directions, notes, self._templates)
 
-    def refuse_changed_hidden_files(self, config: Config) -> None:
-        """Raises GoalseekError, ``tampered``, where ``scope.hidden_from`` is not as it was pinned."""
-        if folder := config.trees.hidden_folder:
-            hidden_files.refuse_changed(folder, config.trees.hidden_from)
-
     def _changed_paths(self, trees: tuple[str, str] | None) -> frozenset[str]:
         """The paths on which two trees differ, as ``read_pinned`` takes them."""
         standing = self._ledger.standing

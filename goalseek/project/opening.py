@@ -22,8 +22,8 @@ from goalseek.ledger.artifacts import is_foreign
 from goalseek.locks import LOCK, project_lock
 from goalseek.manifest.loading import ManifestFile, base_of, make_log_folders
 from goalseek.manifest.tables import ProviderTable
+from goalseek.project.activity import Observer
 from goalseek.project.approval import commands_for, open_question
-from goalseek.project.observer import Observer
 from goalseek.project.paths import TWO_NAMES, other_folder_message, save_folder
 from goalseek.project.picture import read_picture
 from goalseek.project.project import Project

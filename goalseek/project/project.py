@@ -10,33 +10,94 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from goalseek.git.location import other_folders
+from goalseek.git.objects import Objects
 from goalseek.git.repository import Repository
-from goalseek.humanize import format_moment
+from goalseek.git.trees import TreeUpdateContext
+from goalseek.humanize import format_moment, format_number
 from goalseek.ledger.ledger import Ledger
+from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.locks import Baton
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.measurement.ruler import HeadDifferences, differences_of_head
 from goalseek.measurement.verifier import Verifier
+from goalseek.project.activity import Activity, Observer
 from goalseek.project.config import Config, ConfigReader
-from goalseek.project.observer import Observer
-from goalseek.project.picture import ACTIVE_STATUSES, Activity, Picture
-from goalseek.project.trees import Lane, agent_history
+from goalseek.project.picture import ACTIVE_STATUSES, Picture
 from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.registry import ProviderChoice
+from goalseek.records import IterationRecord
 from goalseek.sandbox.policy import SandboxPolicy, policy_for
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Supervisor
-from goalseek.values import Stop, to_plain
+from goalseek.values import Outcome, Stop, to_plain
+from goalseek.workspace import hidden_files
+from goalseek.workspace.bench import Bench
+from goalseek.workspace.checkout import TreePlan
 from goalseek.workspace.places import BenchName, CachePaths
 from goalseek.workspace.shared_folders import SharedFolders
-from goalseek.workspace.workspace import Workspace
+from goalseek.workspace.workspace import AgentCommit, Workspace
 
 PAUSE_SECONDS = 0.1
+
+
+class Lane:
+    """Where one iteration at a time is worked on: trees, and a supervisor of the programs that run in them.
+
+    Each tree is made when it is first asked for, inside ``announce(root)``, a context manager, and all of them again
+    where the plan has changed. ``policy`` is its sandbox policy, with the manifest that it was made from; ``slot`` is
+    the number of its bench.
+    """
+
+    def __init__(self, places: CachePaths, objects: Objects, programs: Supervisor, slot: int = 0) -> None:
+        self.places = places
+        self.programs = programs
+        self.policy: tuple[ManifestFile, SandboxPolicy] | None = None
+        self.slot = slot
+        self.announce: TreeUpdateContext = contextlib.nullcontext
+        self._objects = objects
+        self._plan_key: tuple[object, ...] = ()
+        self._workspace: Workspace | None = None
+        self._benches: dict[BenchName, Bench] = {}
+
+    def workspace(self, plan: TreePlan) -> Workspace:
+        self._apply_plan(plan)
+        if self._workspace is None:
+            folder = self.places.workspace
+            self._workspace = Workspace(folder, self._objects, plan, lambda root: self.announce(root))
+        return self._workspace
+
+    def bench(self, plan: TreePlan, name: BenchName) -> Bench:
+        self._apply_plan(plan)
+        if name not in self._benches:
+            folder = self.places.bench(name)
+            self._benches[name] = Bench(folder, self._objects, plan, lambda root: self.announce(root))
+        return self._benches[name]
+
+    def _apply_plan(self, plan: TreePlan) -> None:
+        key = (plan.scope_key, plan.keep, plan.proposer)
+        if self._plan_key != key:
+            self.close_trees()
+            self.places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._plan_key = key
+
+    def close_trees(self) -> None:
+        for tree in (self._workspace, *self._benches.values()):
+            if tree:
+                tree.close()
+        self._workspace, self._benches, self._plan_key = None, {}, ()
+
+    def close(self) -> None:
+        with contextlib.ExitStack() as callbacks:
+            callbacks.callback(self.places.clear_scratch)
+            callbacks.callback(self.close_trees)
+            callbacks.callback(self.programs.close)
 
 
 class Project:
@@ -63,7 +124,7 @@ class Project:
         self.ledger = Ledger(repository, loaded.results)
         self.config_reader = ConfigReader(loaded, self.ledger, places.prefix, table)
         self.folder = self.config_reader.folder
-        self.activity = Activity(loaded.state, lambda: self.watch)
+        self.activity = Activity(loaded.state, watch)
         self.shares = SharedFolders(repository.own / "share.json", self.folder)
         self.run_id = self.standing.run_id
         self.began = ""
@@ -83,22 +144,18 @@ class Project:
 
     @property
     def loaded(self) -> ManifestFile:
-        """The manifest, as it was read last."""
         return self.config_reader.loaded
 
     @property
     def standing(self) -> Standing:
-        """The standing of the climb: what its records add up to."""
         return self.ledger.standing
 
     @property
     def places(self) -> CachePaths:
-        """The folders in the cache that it works in."""
         return self.lane.places
 
     @property
     def programs(self) -> Supervisor:
-        """What runs the programs."""
         return self.lane.programs
 
     @property
@@ -126,7 +183,7 @@ class Project:
         """
         other = copy.copy(self)
         other.watch = self.watch if iteration is None else self.watch.of(iteration)
-        other.activity = self.activity.beside(lambda: other.watch)
+        other.activity = self.activity.beside(other.watch)
         other.pulse = pulse
         return other
 
@@ -162,7 +219,6 @@ class Project:
         return self.baton.let_go() if self.baton else contextlib.nullcontext()
 
     def run_folder(self, number: int) -> Path:
-        """The folder of an iteration's artifacts."""
         return self.loaded.runs / f"{number:04d}"
 
     def record_head(self, kind: str, epoch: int) -> dict[str, Any]:
@@ -171,7 +227,6 @@ class Project:
         return {"seq": 0, "kind": kind, **names, "epoch": epoch, "timestamp": self.ledger.now()}
 
     def close(self) -> None:
-        """Records the trees' state, and ends the git processes."""
         with contextlib.ExitStack() as callbacks:
             callbacks.callback(self.repository.close)
             callbacks.callback(self.lane.close)
@@ -206,7 +261,6 @@ class Project:
         return self._provider.build(self.loaded)
 
     def has_provider(self) -> bool:
-        """Whether one is named."""
         return self._provider.is_named(self.loaded)
 
     def provider_table(self) -> ProviderTable:
@@ -216,13 +270,12 @@ class Project:
     def workspace(self, config: Config, standing: Standing | None = None) -> Workspace:
         """The agent's tree under this configuration, at the incumbent of now or of a ``standing``."""
         workspace = self.lane.workspace(config.trees)
-        workspace.sync_to(lambda label: agent_history(self.ledger.history, standing or self.standing, label))
+        workspace.sync_to(lambda label: _agent_history(self.ledger.history, standing or self.standing, label))
         return workspace
 
     def verifier(
         self, config: Config, ruler: str, baseline_tree: str, seconds: dict[str, float], name: BenchName = "a"
     ) -> Verifier:
-        """Measures by the pinned commands on a bench."""
         return Verifier(
             config.manifest,
             self.lane.bench(config.trees, name),
@@ -237,7 +290,7 @@ class Project:
             waiting=self.activity.waiting,
             pause=self.pause,
             slot=self.lane.slot,
-            refuse_changed=lambda: self.config_reader.refuse_changed_hidden_files(config),
+            refuse_changed=partial(hidden_files.refuse_changed, config.trees) if config.trees.hidden_folder else None,
         )
 
     def show(self, status: str, iteration: int | None, phase: str | None, **fields: Any) -> None:
@@ -261,6 +314,35 @@ class Project:
         )
         if picture != self.activity.picture:
             self.activity.show(picture)
+
+
+def _agent_history(history: History, standing: Standing, label: str) -> list[AgentCommit]:
+    """What this standing has that was kept in its epoch after the record of the number ``label``, oldest first."""
+    assert standing.incumbent
+    if label == str(standing.incumbent.seq):
+        return []
+    records: list[IterationRecord] = []
+    for record in history.newest():
+        if record.seq > standing.seq or not isinstance(record, IterationRecord) or record.epoch != standing.epoch:
+            continue
+        if record.outcome in (Outcome.KEPT, Outcome.BASELINE):
+            records.append(record)
+        if record.outcome == Outcome.BASELINE or str(record.seq) == label:
+            break
+    commits = []
+    previous = ""
+    for record in reversed(records):
+        metric = record.metric
+        assert record.tree_hash and metric.value is not None
+        value = format_number(metric.value, metric.unit)
+        if str(record.seq) != label:
+            title = record.hypothesis_summary or f"Baseline of {record.project}"
+            message = f"{title}\n\n{metric.name}: {value}{previous}\n"
+            moment = int(datetime.fromisoformat(record.timestamp).timestamp())
+            commits.append(AgentCommit(str(record.seq), record.tree_hash, message, moment))
+        # The recorded value, which the commit before shows: the median that decided is a second one for the same code.
+        previous = f" (was {value})"
+    return commits
 
 
 def _commit_row(commit: MeasuredCommit | None) -> dict[str, Any] | None:

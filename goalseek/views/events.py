@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from goalseek.project.observer import Observer
+from goalseek.project.activity import Observer
 from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.sandbox.level import SandboxLevel
 from goalseek.values import EXIT_CODES, Stop, to_plain

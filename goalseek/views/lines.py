@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from goalseek.humanize import format_distinct, format_duration, format_number
+from goalseek.project.activity import Observer
 from goalseek.project.approval import Approval, Question
-from goalseek.project.observer import Observer
 from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.sandbox.level import SandboxLevel, installation_hint
 from goalseek.values import Outcome, Phase, Stop

@@ -11,7 +11,7 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.manifest.tables import Manifest
-from goalseek.workspace.checkout import COPY, COPY_PROGRAM
+from goalseek.workspace.checkout import COPY, COPY_PROGRAM, TreePlan
 from goalseek.workspace.scan import Listing, changed_paths, list_folder
 from goalseek.workspace.scope import is_tool_cache, overlap_matcher
 
@@ -78,9 +78,10 @@ def content_of(folder: Path, path: str, expected: Entry) -> bytes:
     return content
 
 
-def refuse_changed(folder: Path, pinned: Listing) -> None:
+def refuse_changed(plan: TreePlan) -> None:
     """Raises GoalseekError, ``tampered``, where the folder is not as it was pinned."""
-    if changed := [quote_path(path) for path in changed_files(folder, pinned)]:
+    folder = plan.hidden_folder
+    if folder and (changed := [quote_path(path) for path in changed_files(folder, plan.hidden_from)]):
         raise tampered_error(f"scope.hidden_from: not as it was pinned in {folder}: {abbreviate(changed)}")
 
 

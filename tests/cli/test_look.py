@@ -21,7 +21,7 @@ from shown import on_a_terminal
 
 from goalseek.cli.watch import ClimbFollower
 from goalseek.manifest.loading import load
-from goalseek.project.observer import Observer
+from goalseek.project.activity import Observer
 from goalseek.project.progress import Progress
 
 MANIFESTS = sorted((Path(__file__).parents[2] / "manifests").glob("*.toml"))

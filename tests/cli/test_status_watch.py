@@ -12,7 +12,7 @@ from shown import Shown, waiting_project
 from goalseek.cli import watch
 from goalseek.manifest.loading import load
 from goalseek.project import status
-from goalseek.project.observer import MAX_BYTES, Observer, Observers, OutputLog
+from goalseek.project.activity import MAX_OUTPUT, Observer, Observers, OutputLog
 from goalseek.project.picture import read_picture
 from goalseek.values import Stop
 from goalseek.workspace import answers
@@ -113,12 +113,12 @@ def test_the_kept_output_stays_small_and_what_cannot_be_kept_stops_nothing(tmp_p
     path = tmp_path / "output.log"
     kept = OutputLog(path)
     kept.on_phase(1, "VERIFY")
-    kept.on_output(b"a" * (MAX_BYTES - 100))
+    kept.on_output(b"a" * (MAX_OUTPUT - 100))
     assert path.read_bytes().startswith(b"[VERIFY of iteration 1]\naaa")
     kept.on_output(b"b" * 1000)
     assert path.read_bytes() == b"b" * 1000
-    kept.on_output(b"c" * 3 * MAX_BYTES)
-    assert path.stat().st_size == MAX_BYTES
+    kept.on_output(b"c" * 3 * MAX_OUTPUT)
+    assert path.stat().st_size == MAX_OUTPUT
     kept.on_stopped(Stop("count", "done"))
     heard: list[bytes] = []
 

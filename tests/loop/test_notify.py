@@ -16,7 +16,7 @@ from test_queue import begin
 from goalseek.ledger.standing import Standing
 from goalseek.loop import notify
 from goalseek.manifest.loading import ManifestFile, load, published_schema
-from goalseek.project.observer import Observer, Observers
+from goalseek.project.activity import Observer, Observers
 from goalseek.project.project import Project as OpenProject
 from goalseek.sandbox.supervisor import Supervisor
 from goalseek.values import Stop

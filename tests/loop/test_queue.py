@@ -16,7 +16,7 @@ from goalseek.git.packing import pack_when_due
 from goalseek.git.repository import Repository
 from goalseek.locks import Baton
 from goalseek.loop import lanes
-from goalseek.project.trees import Lane
+from goalseek.project.project import Lane
 
 NAMES = "abcdefgh"
 JUDGE = """\

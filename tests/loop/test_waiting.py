@@ -19,10 +19,10 @@ from project import Project, Projects, answer, home, living, until
 from goalseek import locks
 from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import Limits
-from goalseek.project import picture
+from goalseek.project import activity
+from goalseek.project.activity import Activity, Observer
 from goalseek.project.limits import Clock
-from goalseek.project.observer import Observer
-from goalseek.project.picture import Activity, Picture, read_picture
+from goalseek.project.picture import Picture, read_picture
 from goalseek.project.project import Project as OpenProject
 from goalseek.proposal.watch import wait
 
@@ -49,7 +49,7 @@ def test_the_picture_is_renewed_when_it_is_time_and_a_short_phase_is_not_worth_a
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "state.json"
-    doing = Activity(path, Observer)
+    doing = Activity(path, Observer())
     for phase in ("PLAN", "APPLY_CHANGE", "VERIFY"):
         doing.show(Picture("running", "run", "now", 3, phase))
     assert read_picture(path).phase == "PLAN", "the others followed at once"
@@ -60,14 +60,14 @@ def test_the_picture_is_renewed_when_it_is_time_and_a_short_phase_is_not_worth_a
     assert read_picture(path) == structs.replace(doing.picture, heartbeat_at=read_picture(path).heartbeat_at)
     assert (doing.picture.status, doing.picture.next) == ("running", "")
     path = tmp_path / "another.json"
-    doing = Activity(path, Observer)
+    doing = Activity(path, Observer())
     doing.beat()
     assert not path.exists()
     doing.show(Picture("running", "run", "now", 3, "VERIFY"))
     path.unlink()
     doing.beat()
     assert not path.exists(), "not yet time"
-    monkeypatch.setattr(picture, "HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr(activity, "HEARTBEAT_SECONDS", 0.0)
     doing.beat()
     assert read_picture(path).phase == "VERIFY" and read_picture(path).heartbeat_at
 

@@ -13,8 +13,8 @@ from goalseek.loop import loop
 from goalseek.loop.invocation import Invocation
 from goalseek.process import seconds_with_sleep
 from goalseek.project import opening, stop
+from goalseek.project.activity import Observer
 from goalseek.project.limits import Clock
-from goalseek.project.observer import Observer
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 

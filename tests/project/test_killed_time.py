@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from project import FILES, Project, Projects, answer, held_out, home
 
-from goalseek.ledger.checkpoints import Checkpoints, PhaseSeconds, unrecorded_seconds
+from goalseek.ledger.checkpoints import Checkpoints, unrecorded_seconds
 from goalseek.ledger.seal import Seal
+from goalseek.project.activity import PhaseSeconds
 
 JUDGE = """\
 if [ -e "$HOME/hang" ]; then touch "$HOME/waiting"; sleep 60; fi

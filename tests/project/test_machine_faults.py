@@ -16,7 +16,7 @@ from goalseek.doctor import tree_checks
 from goalseek.errors import BUG, UNFIT, GitFailed
 from goalseek.git.command import ObjectsFailed
 from goalseek.loop import invocation
-from goalseek.project import picture
+from goalseek.project import activity
 
 REFUSED = "insufficient permission for adding an object to repository database .git/objects"
 FILE = "/somewhere/of the user's/0001"
@@ -65,7 +65,7 @@ def test_a_full_disk_is_the_reason_that_status_shows(played: Projects, monkeypat
         refused() if path.exists() else path.write_text(content)
 
     monkeypatch.setattr(invocation, "check_fit", refused)
-    monkeypatch.setattr(picture, "write_atomic", written)
+    monkeypatch.setattr(activity, "write_atomic", written)
     assert main.run(["-C", str(project.folder), "iterate"]) == UNFIT
     monkeypatch.undo()
     shown = project.run("status").stdout

@@ -130,7 +130,7 @@ def test_a_silent_call_is_shown_and_ended_by_a_request_to_stop(
 ) -> None:
     monkeypatch.setattr(watch, "SILENT_SECONDS", 0.3)
     monkeypatch.setattr(watch, "STOPPABLE_SECONDS", 2.0)
-    monkeypatch.setattr("goalseek.project.picture.HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr("goalseek.project.activity.HEARTBEAT_SECONDS", 0.2)
     hang(measured, {}, "echo I think; sleep 60")
     seen: list[str] = []
 

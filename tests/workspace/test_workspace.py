@@ -134,7 +134,7 @@ def test_trees_that_take_long_to_make_are_said_once_each(
 ) -> None:
     project.set_moves(answer(2), answer(3))
     fill = Objects.fill
-    monkeypatch.setattr("goalseek.project.picture.MOMENT_SECONDS", 0.1)
+    monkeypatch.setattr("goalseek.project.activity.MOMENT_SECONDS", 0.1)
     monkeypatch.setattr(Objects, "fill", lambda *given: (time.sleep(0.5), fill(*given)))
     said = "a tree of the repository is being made in "
     assert command_line(["-C", str(project.folder), "iterate"]) == 0

@@ -11,7 +11,7 @@ from goalseek.git.location import locate
 from goalseek.humanize import at_least, format_distinct, format_dollars, format_duration, format_number
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import with_manifest_option
-from goalseek.project.observer import OUTPUT
+from goalseek.project.activity import OUTPUT
 from goalseek.project.paths import manifest_of_running_climb
 from goalseek.project.picture import count_stages, describe_end
 from goalseek.project.status import Overview, read_overview

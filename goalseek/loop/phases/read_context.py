@@ -14,6 +14,7 @@ from goalseek.phase_values import MAX_VISIBLE_FILES, Ahead, Context, Played, Vis
 from goalseek.proposal.past_tries import open_ideas, read_crashes
 from goalseek.statistics.rotation import Turn
 from goalseek.values import Phase
+from goalseek.workspace import hidden_files
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scope import Scope
 
@@ -27,7 +28,7 @@ def read_context(iteration: Iteration) -> Context:
     Raises GoalseekError for a changed ruler, before a proposal is paid for.
     """
     project = iteration.project
-    project.config_reader.refuse_changed_hidden_files(iteration.config)
+    hidden_files.refuse_changed(iteration.config.trees)
     standing, search = iteration.standing.for_run(project.run_id), iteration.config.manifest.search
     turn = standing.next_turn(search, project.provider_table().label)
     return _gather_context(iteration, turn)

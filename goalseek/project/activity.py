@@ -1,0 +1,336 @@
+"""What an invocation does: the picture that it shows, the seconds of its phases, and the observers that it tells."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import threading
+import time
+import typing
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec import Struct, structs
+
+from goalseek.disk import write_atomic
+from goalseek.humanize import format_duration, format_moment
+from goalseek.ledger.checkpoints import SECONDS, Checkpoints
+from goalseek.project.limits import Clock
+from goalseek.project.picture import Picture
+from goalseek.values import Phase, to_plain
+
+if typing.TYPE_CHECKING:
+    from goalseek.project.approval import Approval, Question
+    from goalseek.project.progress import Progress
+    from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
+    from goalseek.sandbox.level import SandboxLevel
+    from goalseek.values import Stop
+
+BEAT_SECONDS = 0.5
+HEARTBEAT_SECONDS = 5.0
+MIN_WRITE_SECONDS = 0.1
+MOMENT_SECONDS = 2.0
+OUTPUT = "output.log"
+MAX_OUTPUT = 2**20
+
+
+class Observer:
+    """The loop calls these methods as things happen. Each does nothing here; a view overrides what it shows."""
+
+    def of(self, iteration: int) -> Observer:
+        """The observer of what happens in one of several iterations that are under way at once."""
+        return self
+
+    def on_note(self, text: str) -> None:
+        """Something that a person should know."""
+
+    def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
+        """The level of the sandbox, and what programs can do in spite of it."""
+
+    def on_budget(self, text: str) -> None:
+        """Most of a budget is spent."""
+        self.on_note(text)
+
+    def on_progress(self, progress: Progress) -> None:
+        """The values and budgets of the climb, before each iteration and at the end."""
+
+    def on_phase(self, iteration: int, name: str) -> None:
+        """A phase begins."""
+
+    def on_picture(self, picture: Picture) -> None:
+        """What the run does now is something else: a phase, a run of the verifier, a wait or its end."""
+
+    def on_output(self, chunk: bytes) -> None:
+        """A provider or the verifier printed something."""
+
+    def on_record(self, record: IterationRecord | SettleRecord | HoldoutRecord) -> None:
+        """An iteration ended, and counts; the result was measured afresh; or a look at the holdout was made."""
+
+    def on_question(self, question: Question) -> None:
+        """A verdict waits for a person's approval, who is to be asked."""
+
+    def is_attended(self) -> bool:
+        """Whether a person can be asked."""
+        return False
+
+    def ask(self, question: Question, read_approval: Callable[[], Approval | None]) -> Approval | None:
+        """A person's approval of a verdict; ``read_approval`` looks for one that was given by another process.
+
+        None where nobody will answer any more. May take hours; KeyboardInterrupt leaves it, to be asked again.
+        """
+        return None
+
+    def on_stopped(self, stop: Stop) -> None:
+        """The invocation ends."""
+
+    def on_failed(self, stop: Stop) -> None:
+        """The invocation ends by an error or a signal, which the command shows."""
+        self.on_stopped(stop)
+
+
+class Observers(Observer):
+    """Calls each of ``observers``, in this order; those that can ask a person are asked until one has an answer."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def of(self, iteration: int) -> Observer:
+        return Observers(*(observer.of(iteration) for observer in self._observers))
+
+    def is_attended(self) -> bool:
+        return any(observer.is_attended() for observer in self._observers)
+
+    def ask(self, question: Question, read_approval: Callable[[], Approval | None]) -> Approval | None:
+        answers = (observer.ask(question, read_approval) for observer in self._observers)
+        return next(filter(None, answers), None)
+
+
+def _for_each(name: str) -> Callable[..., None]:
+    def call(self: Observers, *arguments: object) -> None:
+        for observer in self._observers:
+            getattr(observer, name)(*arguments)
+
+    return call
+
+
+for _name in vars(Observer):
+    if _name.startswith("on_"):
+        setattr(Observers, _name, _for_each(_name))
+
+
+class OutputLog(Observer):
+    """Writes output to a file that begins anew past a mebibyte.
+
+    For people, never read to decide: where it cannot be written, output is not logged. Those of several iterations
+    write to the file of the ``whole``, each its title wherever another one has written there.
+    """
+
+    def __init__(self, path: Path, whole: OutputLog | None = None) -> None:
+        self._path = path
+        self._whole = whole or self
+        self._title = self._last_title = b""
+        self._file: BinaryIO | None = None
+
+    def of(self, iteration: int) -> OutputLog:
+        return OutputLog(self._path, self._whole)
+
+    def on_phase(self, iteration: int, name: str) -> None:
+        self._title = f"[{name} of iteration {iteration}]\n".encode()
+
+    def on_output(self, chunk: bytes) -> None:
+        whole, content = self._whole, chunk[-MAX_OUTPUT:]
+        if self._title is not whole._last_title:
+            whole._last_title, content = self._title, self._title + content
+        with contextlib.suppress(OSError):
+            file = whole._file = whole._file or self._path.open("wb", buffering=0)
+            if file.tell() + len(content) > MAX_OUTPUT:
+                file.seek(0)
+                file.truncate()
+            file.write(content)
+
+    def on_stopped(self, stop: Stop) -> None:
+        if self._file:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
+
+
+class Timing(Struct):
+    """The seconds that a block took, once it is over."""
+
+    seconds: float = 0.0
+
+
+class PhaseSeconds:
+    """The seconds by phase of the next record, stored with ``checkpoints``; ``clock`` counts active seconds.
+
+    ``before`` are those of a process before this one.
+    """
+
+    def __init__(self, checkpoints: Checkpoints, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._checkpoints = checkpoints
+        self.phases = checkpoints.load_seconds()
+        self.before = sum(self.phases.values())
+        self._phase = ""
+        self._counted_until = 0.0
+
+    @contextlib.contextmanager
+    def of(self, phase: str) -> Iterator[Timing]:
+        """Adds the duration of this block to the phase, however it ends; it is stored before this returns."""
+        timing = Timing()
+        began = self._counted_until = self._clock()
+        self._phase = phase
+        try:
+            yield timing
+        finally:
+            self._count(self._clock())
+            timing.seconds = self._counted_until - began
+            self._phase = ""
+
+    def beat(self) -> None:
+        """Stores the seconds of the current phase until now, at most every BEAT_SECONDS."""
+        if self._phase and (now := self._clock()) - self._counted_until >= BEAT_SECONDS:
+            self._count(now)
+
+    @property
+    def uncounted(self) -> float:
+        """The seconds of the current phase that are not in ``phases`` yet."""
+        return self._clock() - self._counted_until if self._phase else 0.0
+
+    def forget(self) -> None:
+        self._checkpoints.forget(SECONDS)
+
+    def _count(self, now: float) -> None:
+        self.phases[self._phase] = self.phases.get(self._phase, 0.0) + now - self._counted_until
+        self._counted_until = now
+        self._checkpoints.note_seconds(self.phases)
+
+
+class Activity:
+    """What an invocation is doing, as its ``picture`` shows it, and the seconds that it has worked.
+
+    The picture is written to ``state.json``, without fsync; where its folder is gone, or without a ``path``, nothing is
+    written. A change within ``MIN_WRITE_SECONDS`` of the last write is written by the next heartbeat: nobody can read
+    faster, and each write makes the disk work.
+
+    ``phase_seconds`` count the present step's time. ``waited`` are the seconds of waits since the last record, by what
+    was waited for. ``clock`` is that of deadlines.
+    """
+
+    def __init__(self, path: Path | None, observer: Observer) -> None:
+        self.observer = observer
+        self.picture = Picture()
+        self.clock = Clock.started()
+        self.started_at = format_moment()
+        self.last_phase = ""
+        self.phase_seconds: PhaseSeconds | None = None
+        self.waited: dict[str, float] = {}
+        self._path = path
+        self._turns = 0
+        self._written_at = 0.0
+        self._has_unwritten = False
+        self._idle_seconds = 0.0
+        self._wait_start: float | None = None
+
+    def beside(self, observer: Observer) -> Activity:
+        """That of another thread of the same invocation, which has its own phases and waits, and writes no file."""
+        other = copy.copy(self)
+        other.picture, other._path, other.observer = Picture(), None, observer
+        other.last_phase, other.phase_seconds, other.waited, other._wait_start = "", None, {}, None
+        return other
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the picture is of this invocation."""
+        return self.picture != Picture()
+
+    def show(self, picture: Picture) -> None:
+        is_same_status = picture.status == self.picture.status
+        if picture.phase != self.picture.phase:
+            self._turns = 0
+        self.picture = picture
+        self.observer.on_picture(picture)
+        self._has_unwritten = True
+        if not is_same_status or self._seconds_since_write() >= MIN_WRITE_SECONDS:
+            self._write()
+
+    def show_turn(self, side: str, number: int) -> None:
+        """Shows which tree is measured, in its run of this number; settling counts the runs of both together."""
+        phase = self.picture.phase
+        if phase == Phase.SETTLE:
+            self._turns += 1
+            turn = f"run {self._turns}, {'the best' if side == 'incumbent' else 'the baseline'}"
+        elif phase == Phase.VERIFY:
+            turn = f"run {number}, the {side}{' again' if side == 'incumbent' else ''}"
+        else:
+            return
+        self.show(structs.replace(self.picture, turn=turn))
+
+    def show_silence(self, since: str) -> None:
+        """Shows since when the provider's program has printed nothing, "" where it prints; a heartbeat writes it."""
+        if self.is_shown and bool(since) != bool(self.picture.silent_since):
+            self.picture = structs.replace(self.picture, silent_since=since)
+
+    def beat(self) -> None:
+        """Renews the heartbeat, when it is time, and writes what is not written yet; keeps the stored seconds fresh."""
+        if self.is_shown and (self._has_unwritten or self._seconds_since_write() >= HEARTBEAT_SECONDS):
+            self._write()
+        if self.phase_seconds:
+            self.phase_seconds.beat()
+
+    def _seconds_since_write(self) -> float:
+        return time.monotonic() - self._written_at
+
+    def _write(self) -> None:
+        self._has_unwritten, self._written_at = True, time.monotonic()
+        if self._path and self._path.parent.is_dir():
+            write_atomic(self._path, json.dumps({**to_plain(self.picture), "heartbeat_at": format_moment()}) + "\n")
+        self._has_unwritten = False
+
+    def seconds(self) -> float:
+        """Seconds on a clock that stops while the run waits for somebody else, and while the machine sleeps."""
+        return (time.monotonic() if self._wait_start is None else self._wait_start) - self._idle_seconds
+
+    @contextlib.contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """While this block waits, the picture says what for, and the time counts for no phase."""
+        start = self._wait_start = time.monotonic()
+        self.observer.on_note(text)
+        before = self.picture
+        if self.is_shown:
+            self.show(structs.replace(before, status="waiting", next=text))
+        try:
+            yield
+        finally:
+            self._wait_start = None
+            self._idle_seconds += time.monotonic() - start
+            if self.is_shown:
+                self.show(structs.replace(self.picture, status=before.status, next=before.next))
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._wait_start is not None
+
+    def note_wait(self, why: str, seconds: float) -> None:
+        """Adds a wait that is over to those for the same."""
+        self.waited[why] = self.waited.get(why, 0.0) + seconds
+
+    @property
+    def wait_notes(self) -> tuple[str, ...]:
+        """A sentence for each thing that was waited for since the last record."""
+        return tuple(f"waited {format_duration(seconds)}: {why}" for why, seconds in self.waited.items())
+
+    @contextlib.contextmanager
+    def making_tree(self, root: Path) -> Iterator[None]:
+        """Notes that a tree is being made, where this block takes longer than ``MOMENT_SECONDS``."""
+        text = f"a tree of the repository is being made in {root}: once, later it is only brought up to date"
+        timer = threading.Timer(MOMENT_SECONDS, lambda: self.observer.on_note(text))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
