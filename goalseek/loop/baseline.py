@@ -8,6 +8,7 @@ lost: the iteration is recorded as interrupted, and the candidate stays in the h
 from __future__ import annotations
 
 import contextlib
+from itertools import pairwise
 
 from msgspec import structs
 
@@ -20,7 +21,7 @@ from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
 from goalseek.loop.invocation import why_not_finish
-from goalseek.loop.iteration import Iteration, checkpointed
+from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import lanes_of
 from goalseek.loop.phases.log import log
 from goalseek.loop.phases.read_context import read_baseline_context, read_context_without_turn
@@ -32,7 +33,7 @@ from goalseek.project.landing import in_flight
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord
 from goalseek.statistics.guards import guard_warning
-from goalseek.values import STACK, Outcome, Phase, Reason
+from goalseek.values import STACK, Attempt, Outcome, Phase, Reason
 from goalseek.workspace import hidden_files
 
 CHECKPOINTS_GONE = "the checkpoints that its candidate was made from are gone, so it could not be finished"
@@ -56,10 +57,12 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
 
 def _record_baseline(iteration: Iteration, ruler: Ruler, source: str | None) -> IterationRecord:
     project, config = iteration.project, iteration.config
-    context = read_baseline_context(iteration)
-    candidate = _commit_baseline(iteration, context, source)
+    step = iteration.steps.do
+    context = step(Phase.READ_CONTEXT, CheckpointName("context"), Context, read_baseline_context, iteration)
+    name = CheckpointName("candidate")
+    candidate = step(Phase.COMMIT, name, Candidate, _commit_baseline, iteration, context, source)
     evidence, verdict = verify_baseline(iteration, ruler.digest, candidate)
-    decision = _decide_baseline(iteration, verdict)
+    decision = step(Phase.DECIDE, CheckpointName("verdict"), Decision, Decision, verdict)
     if not decision.verdict:
         iteration.steps.forget("evidence")
         remedy = unseen_file_hint(project, config.manifest, evidence.verify, candidate.tree, iteration.folder)
@@ -90,7 +93,6 @@ def _kept_hint(project: Project, reason: str) -> str:
     return f"{text}, and then goalseek baseline; or goalseek baseline --from HEAD, without the kept changes"
 
 
-@checkpointed(Phase.COMMIT, "candidate", Candidate)
 def _commit_baseline(iteration: Iteration, context: Context, source: str | None) -> Candidate:
     """The commit that a baseline measures: HEAD's ruler under the incumbent's code, or under that of ``source``.
 
@@ -108,11 +110,6 @@ def _commit_baseline(iteration: Iteration, context: Context, source: str | None)
     name = repository.name
     message = candidate_message(f"New baseline of {name}", name, iteration.project.run_id, iteration.number, "")
     return Candidate(repository.commit(tree, parents, message, context.moment), tree, parents[0])
-
-
-@checkpointed(Phase.DECIDE, "verdict", Decision)
-def _decide_baseline(iteration: Iteration, verdict: Verdict) -> Decision:
-    return Decision(verdict)
 
 
 def end_unfinished(project: Project, command: str = "goalseek baseline") -> None:
@@ -200,11 +197,17 @@ def record_abandoned(iteration: Iteration, why: str = "") -> IterationRecord:
     """
     candidate, project, repository = iteration.unfinished, iteration.project, iteration.project.repository
     assert candidate
-    iteration = iteration.begin_again(f"left behind {candidate.commit}")
+    seat, standing = iteration.seat, iteration.standing
+    again = (iteration.begun, f"left behind {candidate.commit}", iteration.phase_limit)
+    iteration = Iteration(project, iteration.config, seat.lanes, *again, is_limited=False)
+    iteration.seat = seat
+    if candidate.parent != standing.tip:
+        iteration.stand_at(project.ledger.standing_of_tip(candidate.parent))
     first = repository.load_commit(candidate.commits[0])
     if not why:
         why = CHECKPOINTS_GONE if first.trailers.get("Run") == project.run_id else NEW_RUN_BEGUN
-    context = read_context_without_turn(iteration)
+    name = CheckpointName("context")
+    context = iteration.steps.do(Phase.READ_CONTEXT, name, Context, read_context_without_turn, iteration)
     verdict = Verdict(Outcome.SKIPPED, Reason.INTERRUPTED, why)
     rollback = iteration.roll_back(candidate)
     differences = repository.objects.differences(repository.tree_of(candidate.parent), candidate.tree)
@@ -217,9 +220,18 @@ def record_abandoned(iteration: Iteration, why: str = "") -> IterationRecord:
     change = Change(first.subject, "", edits, (), 0, 0, provider=first.trailers.get("Provider", ""))
     stack = _planned_stack(project, iteration.number)
     plan = Plan(change.title, "", stacked=stack) if change.provider == STACK else None
-    attempts = iteration.attempts_before(candidate, verdict.reason)
+    attempts, tip = [], ""
+    for commit, following in pairwise(candidate.commits):
+        tip = tip or repository.load_commit(commit).parents[0]
+        if repository.load_commit(following).parents[0] == commit:
+            attempts.append(Attempt(commit, verdict.reason))
+            continue
+        incumbent = project.ledger.standing_of_tip(tip).incumbent  # it was moved to another tip after this try
+        assert incumbent
+        attempts.append(Attempt(commit, Reason.MOVED, base_commit_hash=incumbent.commit))
+        tip = ""
     decision = Decision(verdict, rollback)
-    return log(iteration, IterationResult(context, verdict, plan, change, candidate, None, decision, attempts))
+    return log(iteration, IterationResult(context, verdict, plan, change, candidate, None, decision, tuple(attempts)))
 
 
 def resolve_source(project: Project, source: str | None) -> str | None:

@@ -3,66 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable, Iterator
-from itertools import pairwise
-from typing import Concatenate, Literal, ParamSpec, TypeVar
+from collections.abc import Iterator
 
-from goalseek.disk import machine_error, remove_if_exists
 from goalseek.doctor.diagnose import find_missing_path
 from goalseek.doctor.provider_checks import find_unseen_script
-from goalseek.errors import GitFailed, Rejected
-from goalseek.git.command import ObjectsFailed
+from goalseek.errors import Rejected
 from goalseek.git.commits import roll_back
 from goalseek.ledger.checkpoints import Begun, CheckpointName
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.loop.attempts import Attempts, OpenAttempt, TipMoved
-from goalseek.loop.lanes import Lanes
-from goalseek.loop.seat import Seat
+from goalseek.loop.lanes import Lanes, Seat
 from goalseek.loop.steps import StepRunner
-from goalseek.phase_values import Ahead, Candidate, Change, Context, Decision, Evidence, IterationResult, Plan, Verdict
+from goalseek.phase_values import Ahead, Candidate, Change, Context, Decision, IterationResult, Plan, Verdict
 from goalseek.project.approval import Approval
 from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.proposal.call import Briefing, brief_iteration
-from goalseek.proposal.launch import forget_calls
 from goalseek.providers.fallback import ProviderChain
-from goalseek.values import Attempt, Phase, Reason
+from goalseek.values import Phase, Reason
 from goalseek.workspace.places import LANDING, SLOT
 from goalseek.workspace.workspace import Workspace
-
-Value = TypeVar("Value")
-Inputs = ParamSpec("Inputs")
-Work = Callable[Concatenate["Iteration", Inputs], Value]
-
-
-def checkpointed(
-    phase: Phase, answer: str, kind: type[Value], count: Literal["", "number", "cycle"] = ""
-) -> Callable[[Work[Inputs, Value]], Work[Inputs, Value]]:
-    """Makes a function the work of a phase: a call gives what is stored under ``answer``, or works and stores it.
-
-    ``count`` is the attribute of the argument after the iteration, as ``attempt.number``, that numbers the checkpoints
-    of one iteration; "" where there is one. A call raises Rejected, Paused and LimitReached as the step does.
-    """
-
-    def decorate(work: Work[Inputs, Value]) -> Work[Inputs, Value]:
-        @functools.wraps(work)
-        def step(iteration: Iteration, /, *inputs: Inputs.args, **options: Inputs.kwargs) -> Value:
-            name = CheckpointName(answer, getattr(inputs[0], count) if count else 1)
-            return iteration.steps.do(phase, name, kind, lambda: work(iteration, *inputs, **options))
-
-        return step
-
-    return decorate
 
 
 class Iteration:
     """An iteration under way: its number, configuration, folder and steps, and its seat in the queue.
 
-    ``standing`` is that at which its candidate is a change of the incumbent: first the one that it was begun at.
-    ``unfinished`` is the candidate that a kill left. ``not_stacked`` are sets of rejected changes that PLAN
-    could not put together. ``ahead`` are the iterations under way that were begun before it. ``answers`` and
-    ``approved`` are what persons have said of it. What its phases have given is None until then.
+    ``standing`` is that whose incumbent its candidate changes: first the one that it began at, and after another
+    iteration has landed the one of then. ``unfinished`` is the candidate that a kill left, which has a ref of its own
+    from COMMIT until its record. ``not_stacked`` are sets of rejected changes that PLAN could not put together.
+    ``ahead`` are the iterations under way that began before it. ``answers`` and ``approved`` are what persons have said
+    of it. What its phases have given is None until then.
 
     ``begun`` is how it began; without it, it is the next one of now. Stored answers of another ``source`` are ignored.
     Without ``is_limited`` no phase asks the limits of the run.
@@ -86,7 +56,7 @@ class Iteration:
         self.seat = Seat(project, lanes, begun.iteration, begun.slot)
         self.standing = project.ledger.standing_at(begun.seq)
         self.unfinished = self._find_unfinished()
-        self._phase_limit = phase_limit
+        self.phase_limit = phase_limit
         limits = config.manifest.limits if is_limited else None
         self.steps = StepRunner(project, begun, source, limits, phase_limit)
         if not lanes.is_alone:
@@ -107,7 +77,7 @@ class Iteration:
         """Takes what the proposals are made from; what they may change is as it was when the iteration began."""
         self.config = self.project.config_reader.read_begun(self.config, context, self.project.confines.mounts)
         self.briefing = brief_iteration(self.project, self.config, context, self.standing, self.steps.usage_log)
-        self.seat.lanes.baton.notice()  # who is begun next waits for it
+        self.seat.lanes.baton.notice()  # the next iteration begins once this one has its context
 
     def begin_attempts(self, plan: Plan) -> Attempts:
         """The attempts at this plan, of which none has been made."""
@@ -116,49 +86,19 @@ class Iteration:
         self.plan, self.attempts = plan, Attempts(self.steps, plan, repair_limit, self.config.manifest)
         return self.attempts
 
-    def begin_again(self, source: str) -> Iteration:
-        """The same iteration without what is stored of it, and without limits, at the incumbent of its candidate."""
-        again = Iteration(
-            self.project, self.config, self.seat.lanes, self.begun, source, self._phase_limit, is_limited=False
-        )
-        again.seat = self.seat
-        assert self.unfinished
-        if self.unfinished.parent != self.standing.tip:
-            again._take_standing(self.project.ledger.standing_of_tip(self.unfinished.parent))
-        return again
-
-    def attempts_before(self, candidate: Candidate, reason: str) -> tuple[Attempt, ...]:
-        """The earlier tries of a candidate that cannot be finished, and with their incumbent those of earlier tips."""
-        repository, ledger = self.project.repository, self.project.ledger
-        attempts, tip = [], ""
-        for commit, following in pairwise(candidate.commits):
-            tip = tip or repository.load_commit(commit).parents[0]
-            if repository.load_commit(following).parents[0] == commit:
-                attempts.append(Attempt(commit, reason))
-            else:
-                incumbent = ledger.standing_of_tip(tip).incumbent
-                assert incumbent
-                attempts.append(Attempt(commit, Reason.MOVED, base_commit_hash=incumbent.commit))
-                tip = ""
-        return tuple(attempts)
-
-    def stand_on(self, change: Change) -> Change:
-        """Takes the standing at which this is a change of the incumbent."""
-        if change.base is not None:
-            self._take_standing(self.project.ledger.standing_at(change.base))
-        return change
-
-    def move_to_tip(self) -> None:
-        """Takes the standing of now: what follows is a change of the present incumbent."""
-        self._take_standing(self.project.standing)
+    def stand_at(self, standing: Standing) -> None:
+        """What follows is a change of this standing's incumbent."""
+        self.standing = standing
+        if self.briefing:
+            self.briefing = self.briefing.at(standing)
 
     def refuse_moved_tip(self, attempt: OpenAttempt) -> None:
-        """Raises TipMoved where others have landed since it was begun, or was moved, and it is not measured yet."""
+        """Raises TipMoved if others have landed since it began, or was moved, and it is not measured yet."""
         if self._is_outdated and not self.steps.has(CheckpointName("evidence", attempt.number)):
             raise TipMoved(self.incumbent)
 
     def may_land(self, decision: Decision) -> bool:
-        """Whether the decision is about the tip of now. Of what would be kept, it stays so until the iteration ends."""
+        """Whether the decision is about the tip of now. For a keep, nobody else lands until the iteration ends."""
         if not decision.verdict:
             return True
         self.seat.take_landing()
@@ -168,58 +108,15 @@ class Iteration:
         return True
 
     def roll_back(self, candidate: Candidate) -> str | None:
-        """The commit that reverts a rejected candidate, so that the branch shows both; None where it shows neither."""
+        """The commit that reverts a rejected candidate, for the branch to show both; None where it shows neither."""
         if not self.seat.lanes.is_alone:
             return None
         repository = self.project.repository
         return roll_back(repository, candidate, repository.load_commit(candidate.commit).time)
 
-    def clean_up(self) -> None:
-        """Removes what only an iteration without a record needs."""
-        lanes = self.seat.lanes
-        self.project.repository.remove_flight(self.number)
-        if lanes.clock:
-            lanes.clock.restart()
-            lanes.flight.remove(self.number)
-        else:
-            forget_calls(*self.project.places.lanes())
-
-    def recover_from(self, error: BaseException) -> bool:
-        """Whether it can be begun again, as after a cache was emptied; its workspaces are made anew for that."""
-        if not isinstance(error, FileNotFoundError | GitFailed | ObjectsFailed) or machine_error(error):
-            return False
-        if self.project.ledger.history.iteration(self.number) is not None:
-            return False
-        for lane in self.seat.held:
-            lane.close_trees()
-            with contextlib.suppress(OSError):
-                remove_if_exists(lane.places.workspace)
-        return True
-
-    @property
-    def _is_outdated(self) -> bool:
-        return self.project.standing.tip != self.standing.tip
-
-    def _take_standing(self, standing: Standing) -> None:
-        self.standing = standing
-        if self.briefing:
-            self.briefing = self.briefing.at(standing)
-
-    def _find_unfinished(self) -> Candidate | None:
-        """Its newest candidate, after the earlier ones."""
-        repository = self.project.repository
-        commits = repository.flight().get(self.number, ())
-        if not commits:
-            return None
-        newest = repository.load_commit(commits[-1])
-        parent = newest.parents[0]
-        while parent in commits:
-            parent = repository.load_commit(parent).parents[0]
-        return Candidate(newest.name, newest.tree, parent, commits[:-1])
-
     @contextlib.contextmanager
     def ending_at_rejection(self) -> Iterator[None]:
-        """A phase that rejects in this block ends it; what it says is the verdict."""
+        """Makes a Rejected that leaves the block the verdict of the iteration."""
         try:
             yield
         except Rejected as rejected:
@@ -231,13 +128,25 @@ class Iteration:
             self._verdict = Verdict(rejected.outcome, rejected.reason, why)
 
     @property
-    def base(self) -> int | None:
-        """The number of the record at whose standing it is a change, where it has moved since it began."""
-        return self.standing.seq if self.standing.seq != self.begun.seq else None
+    def result(self) -> IterationResult:
+        """What its record is about."""
+        decision, verdict = self.decision, self._verdict
+        if verdict is None:
+            assert decision
+            verdict = decision.verdict
+        if self.attempts is None:
+            return IterationResult(self.context, verdict)
+        top, notes = self.attempts.top, self.attempts.notes
+        if verdict.reason == Reason.VERIFY_FAILED and top.candidate:  # perhaps for a path that only the checkout has
+            runs = top.evidence.verify if top.evidence else ()
+            missing = find_missing_path(self.project, self.config.manifest, top.candidate.tree, self.folder, runs)
+            notes += (f"{missing.text}: {missing.remedy}",) if missing else ()
+        parts = (top.plan, top.change, top.candidate, top.evidence, decision)
+        return IterationResult(self.context, verdict, *parts, self.attempts.earlier, notes)
 
     @property
     def as_ahead(self) -> Ahead:
-        """What proposals that are begun after it may know of it."""
+        """What proposals of later iterations may know of it."""
         change, plan = self.attempts.latest.change if self.attempts else None, self.plan
         if plan is None:
             return Ahead(self.number)
@@ -286,25 +195,16 @@ class Iteration:
         return self.project.ledger.seal.seed(self.project.run_id, self.number, measurement)
 
     @property
-    def result(self) -> IterationResult:
-        """What its record is about."""
-        decision, verdict = self.decision, self._verdict
-        if verdict is None:
-            assert decision
-            verdict = decision.verdict
-        if self.attempts is None:
-            return IterationResult(self.context, verdict)
-        top = self.attempts.top
-        parts = (top.plan, top.change, top.candidate, top.evidence, decision)
-        notes = (*self.attempts.notes, *self._missing_path_notes(verdict, top.candidate, top.evidence))
-        return IterationResult(self.context, verdict, *parts, self.attempts.earlier, notes)
+    def _is_outdated(self) -> bool:
+        return self.project.standing.tip != self.standing.tip
 
-    def _missing_path_notes(
-        self, verdict: Verdict, candidate: Candidate | None, evidence: Evidence | None
-    ) -> tuple[str, ...]:
-        """A note where a command of the verifier failed for a path that the checkout has and the tree has not."""
-        if verdict.reason != Reason.VERIFY_FAILED or candidate is None:
-            return ()
-        runs = evidence.verify if evidence else ()
-        missing = find_missing_path(self.project, self.config.manifest, candidate.tree, self.folder, runs)
-        return (f"{missing.text}: {missing.remedy}",) if missing else ()
+    def _find_unfinished(self) -> Candidate | None:
+        repository = self.project.repository
+        commits = repository.flight().get(self.number, ())
+        if not commits:
+            return None
+        newest = repository.load_commit(commits[-1])
+        parent = newest.parents[0]
+        while parent in commits:  # each attempt's commit is on top of the one before
+            parent = repository.load_commit(parent).parents[0]
+        return Candidate(newest.name, newest.tree, parent, commits[:-1])

@@ -15,12 +15,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from goalseek.errors import Ended, LimitReached
+from goalseek.disk import machine_error, remove_if_exists
+from goalseek.errors import Ended, GitFailed, LimitReached
+from goalseek.git.command import ObjectsFailed
 from goalseek.ledger.checkpoints import Begun
 from goalseek.loop.invocation import Invocation
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import Lanes
-from goalseek.loop.phases.approve import recall_answer
+from goalseek.loop.phases.decide import recall_answer
 from goalseek.manifest.parallel import agents_of, benches_of
 from goalseek.phase_values import Ahead
 from goalseek.project.approval import Approval, approval_error, save_approval
@@ -44,6 +46,19 @@ def _sizes(invocation: Invocation, config: Config) -> tuple[int, int]:
     medians = median_seconds(project.ledger.recent)
     proposal = sum(medians.get(phase, 0.0) for phase in (Phase.PLAN, Phase.APPLY_CHANGE))
     return agents_of(manifest, jobs, proposal, medians.get(Phase.VERIFY)), benches_of(manifest, jobs)
+
+
+def _recovers(iteration: Iteration, error: BaseException) -> bool:
+    """Whether it can be begun again, as after a cache was emptied; its workspaces are made anew for that."""
+    if not isinstance(error, FileNotFoundError | GitFailed | ObjectsFailed) or machine_error(error):
+        return False
+    if iteration.project.ledger.history.iteration(iteration.number) is not None:
+        return False
+    for lane in iteration.seat.held:
+        lane.close_trees()
+        with contextlib.suppress(OSError):
+            remove_if_exists(lane.places.workspace)
+    return True
 
 
 class Queue:
@@ -177,7 +192,7 @@ class Queue:
             self._project.stop = self._project.stop or reached.stop
             self._owed.append((iteration.begun, iteration.steps.usage_log.usage))
         except BaseException as error:
-            if iteration.number not in self._again and iteration.recover_from(error):
+            if iteration.number not in self._again and _recovers(iteration, error):
                 self._again.add(iteration.number)
                 self._owed.insert(0, (iteration.begun, iteration.steps.usage_log.usage))
             else:

@@ -15,15 +15,16 @@ from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.ledger.artifacts import clear_attempts
+from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.baseline import end_unfinished, refuse_paid_proposal
-from goalseek.loop.iteration import Iteration, checkpointed
+from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import lanes_of
 from goalseek.loop.phases.apply_change import change_between
 from goalseek.loop.phases.log import log
 from goalseek.loop.phases.read_context import read_context_without_turn
 from goalseek.loop.phases.verify import verify
-from goalseek.phase_values import Candidate, Change, Decision, Evidence, IterationResult, Plan, Verdict
+from goalseek.phase_values import Candidate, Change, Context, Decision, Evidence, IterationResult, Plan, Verdict
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord
 from goalseek.statistics.guards import guard_warning
@@ -54,9 +55,11 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
 
 def _record_revert(iteration: Iteration, number: int, commit: Commit, tree: str, text: str) -> IterationRecord:
     project, repository, standing = iteration.project, iteration.project.repository, iteration.standing
-    context = read_context_without_turn(iteration)
+    step = iteration.steps.do
+    context = step(Phase.READ_CONTEXT, CheckpointName("context"), Context, read_context_without_turn, iteration)
     title = revert_message(commit).rstrip("\n")
-    change = _apply_revert(iteration, tree, Plan(title.partition("\n")[0], text, provider=PERSON))
+    plan = Plan(title.partition("\n")[0], text, provider=PERSON)
+    change = step(Phase.APPLY_CHANGE, CheckpointName("change"), Change, _apply_revert, iteration, tree, plan)
     message = candidate_message(title, repository.name, project.run_id, iteration.number, PERSON)
     candidate = Candidate(repository.commit(tree, (standing.tip,), message, context.moment), tree, standing.tip)
     attempt = OpenAttempt(1, 1, Plan(change.title, change.text))
@@ -127,7 +130,6 @@ def _merge_without(project: Project, kept: IterationRecord) -> str:
     return tree
 
 
-@checkpointed(Phase.APPLY_CHANGE, "change", Change)
 def _apply_revert(iteration: Iteration, tree: str, plan: Plan) -> Change:
     """The change from the tip to ``tree``. Raises GoalseekError, with the files, for what the screening refuses."""
     scope, incumbent = iteration.config.scope, iteration.standing.incumbent

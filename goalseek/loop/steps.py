@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from msgspec import structs
 
@@ -30,6 +30,7 @@ from goalseek.workspace.places import CachePaths
 
 Value = TypeVar("Value")
 Last = TypeVar("Last")
+Inputs = ParamSpec("Inputs")
 
 
 class FinishedStep(NamedTuple):
@@ -77,7 +78,15 @@ class StepRunner:
         self._digest = f"iteration {number} {source}".rstrip()
         self.resumed_from = tuple(self.chain()) if phase_limit is None else ()
 
-    def do(self, phase: Phase, name: CheckpointName, kind: type[Value], work: Callable[[], Value]) -> Value:
+    def do(
+        self,
+        phase: Phase,
+        name: CheckpointName,
+        kind: type[Value],
+        work: Callable[Inputs, Value],
+        *inputs: Inputs.args,
+        **options: Inputs.kwargs,
+    ) -> Value:
         """The phase's result: from checkpoint ``name``, or of ``work`` and then checkpointed before this returns.
 
         APPROVE, which waits for a person, is not timed: its seconds count nowhere. Raises Rejected where ``work`` does
@@ -92,7 +101,7 @@ class StepRunner:
             timing = self._seconds.of(phase) if is_timed else contextlib.nullcontext(Timing())
             try:
                 with timing as taken:
-                    value = work()
+                    value = work(*inputs, **options)
             except Rejected as rejected:
                 answer = (rejected.usage, rejected.edits, rejected.plan)
                 rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, *answer)

@@ -18,7 +18,7 @@ from goalseek.git.location import locate
 from goalseek.git.repository import RefMove, Repository
 from goalseek.ledger.ledger import Ledger
 from goalseek.ledger.standing import Standing
-from goalseek.loop.phases.merge import _records_of_tip
+from goalseek.loop.phases.plan import _records_of_tip
 from goalseek.records import IterationRecord
 from goalseek.values import Attempt
 

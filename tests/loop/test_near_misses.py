@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from project import Project, Projects, home, until
 
-from goalseek.loop.phases.merge import MOST_MERGES
+from goalseek.loop.phases.plan import MOST_MERGES
 from goalseek.statistics.stacking import CANDIDATES_BEFORE, CANDIDATES_BETWEEN
 
 NAMES = "abcdef"

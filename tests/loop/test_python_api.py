@@ -10,7 +10,7 @@ from test_queue import begin
 
 import goalseek
 from goalseek.errors import GoalseekError
-from goalseek.loop.seat import Seat
+from goalseek.loop.lanes import Seat
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK
 
 

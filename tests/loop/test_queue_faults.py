@@ -41,7 +41,7 @@ def test_one_whose_workspace_somebody_removes_while_goalseek_works_in_it_goes_on
 
 BUG = """
 from goalseek.__main__ import main
-from goalseek.loop.seat import Seat
+from goalseek.loop.lanes import Seat
 real = Seat.take_bench
 def planted(seat):
     if seat.number == 2:

@@ -22,11 +22,11 @@ from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE, SYMLINK, first_overlap, quote_path
 from goalseek.git.trees import TreeReader, count_lines
 from goalseek.ledger.artifacts import archive_attempt
+from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
-from goalseek.loop.iteration import Iteration, checkpointed
+from goalseek.loop.iteration import Iteration
 from goalseek.loop.phases.commit import edits_of, entries_by_path, refuse_missing
-from goalseek.loop.phases.merge import merge_onto_tip, merge_stack
-from goalseek.loop.phases.plan import write_plan
+from goalseek.loop.phases.plan import merge_onto_tip, merge_stack, write_plan
 from goalseek.phase_values import Change, Edit, Plan
 from goalseek.proposal.call import ask, build_call, credentials_of
 from goalseek.proposal.prompt import Request
@@ -42,11 +42,15 @@ _MAX_LINE = 160
 
 def apply_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
     """The change of an attempt: what its author makes, or what git merges onto the tip of now. Raises Rejected."""
-    has_author = attempt.problem or not attempt.moving
-    return _ask_for_change(iteration, attempt) if has_author else _move_to_tip(iteration, attempt)
+    name, phase, work = CheckpointName("change", attempt.number), Phase.APPLY_CHANGE, _ask_for_change
+    if attempt.moving and not attempt.problem:  # nobody is asked for it, so no budget of APPLY_CHANGE is in its way
+        phase, work = Phase.COMMIT, _move_to_tip
+    change = iteration.steps.do(phase, name, Change, work, iteration, attempt)
+    if change.base is not None:
+        iteration.stand_at(iteration.project.ledger.standing_at(change.base))
+    return change
 
 
-@checkpointed(Phase.APPLY_CHANGE, "change", Change, count="number")
 def _ask_for_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
     """Lets the provider edit the workspace, and gives its edits within the scope with those of the attempt before.
 
@@ -58,7 +62,7 @@ def _ask_for_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
     """
     plan, prior, moving = attempt.plan, attempt.prior, attempt.moving
     if moving:
-        iteration.move_to_tip()
+        iteration.stand_at(iteration.project.standing)
     attempt_folder = attempt.folder_in(iteration.folder)
     objects, parent_tree = iteration.project.repository.objects, iteration.incumbent.tree
     if plan.stacked:
@@ -124,10 +128,8 @@ def _ask_for_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
     return _write_change(iteration, proposal, screened, diff, attempt_folder)
 
 
-@checkpointed(Phase.COMMIT, "change", Change, count="number")
 def _move_to_tip(iteration: Iteration, attempt: OpenAttempt) -> Change:
-    """The change on the tip of now. Nobody is asked for it, so no budget is in its way. Raises Rejected."""
-    iteration.move_to_tip()
+    iteration.stand_at(iteration.project.standing)
     tree, before = merge_onto_tip(iteration, attempt), iteration.incumbent.tree
     return change_between(iteration, attempt.plan, before, tree, attempt.folder_in(iteration.folder))
 
@@ -280,7 +282,7 @@ def _write_change(iteration: Iteration, plan: Plan, screened: Screening, diff: _
         provider=plan.provider,
         model=plan.model,
         tried=plan.tried,
-        base=iteration.base,
+        base=iteration.standing.seq if iteration.standing.seq != iteration.begun.seq else None,
     )
 
 

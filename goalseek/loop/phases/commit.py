@@ -11,12 +11,11 @@ from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.ledger.artifacts import publish_candidate
 from goalseek.loop.attempts import OpenAttempt
-from goalseek.loop.iteration import Iteration, checkpointed
+from goalseek.loop.iteration import Iteration
 from goalseek.phase_values import Candidate, Change, Edit
-from goalseek.values import Outcome, Phase, Reason
+from goalseek.values import Outcome, Reason
 
 
-@checkpointed(Phase.COMMIT, "candidate", Candidate, count="number")
 def commit(iteration: Iteration, attempt: OpenAttempt, change: Change) -> Candidate:
     """Makes the candidate's commit, and keeps it reachable. Its parent is the attempt before it, or the tip.
 

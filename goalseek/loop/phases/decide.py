@@ -1,17 +1,239 @@
-"""DECIDE: the rule's verdict, and for a rejected candidate the commit that reverts it."""
+"""DECIDE, REVIEW and APPROVE: the rule's verdict, and where the manifest asks for them a reviewer's and a person's say.
+
+A reviewer is asked only about a candidate that the verifier would keep, so it cannot overrule the verifier. No verdict
+takes effect before the person who is asked about it has answered.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec import structs
+
+from goalseek.errors import Rejected
+from goalseek.git.objects import Entry
+from goalseek.git.trees import visible_changes
+from goalseek.ledger.artifacts import REVIEWS
+from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
-from goalseek.loop.iteration import Iteration, checkpointed
-from goalseek.phase_values import Decision
-from goalseek.values import Phase
+from goalseek.loop.iteration import Iteration
+from goalseek.phase_values import Decision, Plan, Review
+from goalseek.project import approval
+from goalseek.project.approval import Approval, Question
+from goalseek.proposal.call import ask, build_call
+from goalseek.proposal.prompt import Request, ReviewSubject
+from goalseek.providers.answer import APPROVED, CHANGES_REQUESTED, REJECTED, clean_title
+from goalseek.providers.provider import Reply
+from goalseek.statistics.stacking import ELIGIBLE
+from goalseek.values import Outcome, Phase, Reason
+from goalseek.workspace.changed_files import linked_instructions
+from goalseek.workspace.scope import overlap_matcher
+from goalseek.workspace.workspace import Workspace
+
+MAX_TEXT_BYTES = 16 * 1024
 
 
-@checkpointed(Phase.DECIDE, "verdict", Decision, count="cycle")
 def decide(iteration: Iteration, attempt: OpenAttempt) -> Decision:
     """The verdict that VERIFY ended with, with the revert commit of a rejected candidate that is on the tip."""
     assert attempt.verdict is not None and attempt.candidate
     if attempt.verdict:
         return Decision(attempt.verdict)
     return Decision(attempt.verdict, iteration.roll_back(attempt.candidate))
+
+
+def asks_reviewer(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> bool:
+    """Whether a reviewer is asked about this verdict; one who was counts, even if the manifest no longer asks."""
+    if iteration.steps.has(CheckpointName("review", attempt.cycle)):
+        return bool(decision.verdict)
+    is_asked = bool(decision.verdict) and iteration.config.manifest.review is not None
+    return is_asked and iteration.may_land(decision)
+
+
+def review_candidate(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> Review:
+    """Asks the reviewer about a candidate that would be kept; writes ``reviews/``.
+
+    Only an answer of APPROVED leaves the verdict as it is; without a readable answer the candidate is reverted. Raises
+    GoalseekError where the reviewer's login is refused, or its rate limit outlasts the run.
+    """
+    project, change, candidate = iteration.project, attempt.change, attempt.candidate
+    table, incumbent, value = iteration.config.manifest.review, iteration.standing.incumbent, decision.verdict.value
+    assert table and incumbent and change and candidate and iteration.plan and iteration.briefing and value is not None
+    objects, before, provider = project.repository.objects, incumbent.tree, iteration.provider
+    proposal = Plan(change.title, change.text[:MAX_TEXT_BYTES], iteration.plan.files)
+    patch = objects.patch(before, candidate.tree)
+    changed = objects.git("diff-tree", "--numstat", "-r", before, candidate.tree)
+    guards = attempt.evidence.guards if attempt.evidence else {}
+    subject = ReviewSubject(value, table.criteria, patch, guards, changed)
+    call = build_call(iteration.briefing, Request("review", attempt.cycle, proposal, review=subject))
+    edits = {difference.path: difference.after for difference in objects.differences(before, candidate.tree)}
+    shown = {**edits, **_instructions_to_undo(iteration, candidate.tree)}
+    with _showing_candidate(iteration.reviewers_workspace, shown):
+        reply, failure = ask(lambda: provider.review(call), iteration.steps.usage_log)
+    call.host.record(reply, failure, b"")
+    name, model = reply.provider or provider.reviewers[0].name, reply.model or provider.reviewers[0].model
+    final_decision = decision
+    if reply.title != APPROVED:
+        why = _why_reverted(name, reply, failure)
+        verdict = structs.replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.REVIEW_REJECTED, why=why)
+        final_decision = Decision(verdict, iteration.roll_back(candidate))
+    has_author = bool(provider.repairers) and not attempt.plan.stacked
+    goes_on = reply.title == CHANGES_REQUESTED and attempt.cycle - attempt.moves <= table.max_cycles and has_author
+    review = Review(reply.title, tuple(reply.text.splitlines()), final_decision, goes_on, reply.usage, name, model)
+    _write_review(iteration.folder / REVIEWS / f"{attempt.cycle}.md", review, reply.output)
+    return review
+
+
+def _instructions_to_undo(iteration: Iteration, tree: str) -> dict[str, Entry | None]:
+    """The instructions for agents on which a tree differs from the baseline, and what they import, as it has them.
+
+    No candidate, nor one that was kept, speaks to the reviewer through them; what it did to them is in the patch.
+    """
+    objects, scope, baseline = iteration.project.repository.objects, iteration.config.scope, iteration.standing.baseline
+    assert baseline
+    changes = visible_changes(objects, tree, baseline.tree, scope.seen_by("agent"))
+    is_linked = overlap_matcher(linked_instructions(objects.files(baseline.tree), objects, scope, has_imports=True))
+    return {path: entry for path, entry in changes.items() if scope.instructions(path) or is_linked(path)}
+
+
+@contextlib.contextmanager
+def _showing_candidate(workspace: Workspace, edits: Mapping[str, Entry | None]) -> Iterator[None]:
+    """In this block the workspace has what the reviewer sees, not committed; afterwards it is restored.
+
+    Its tree has no label meanwhile, so after a kill in the block it is not taken for the incumbent's tree.
+    """
+    tree = workspace.tree
+    label, entries_before = tree.label, {path: tree.entries.get(path) for path in edits}
+    tree.update(edits, "")
+    try:
+        yield
+    finally:
+        if workspace.is_whole():
+            workspace.clean()
+            tree.update(entries_before, label)
+
+
+def _why_reverted(name: str, reply: Reply, failure: Rejected | None) -> str:
+    reasons = clean_title("; ".join(reply.text.splitlines())) or "no reason given"
+    if failure:
+        return f"{name}, who was to review it, gave no verdict: {failure.why}"
+    if not reply.title:
+        return f"the review of {name} has no verdict that can be read"
+    if reply.title == REJECTED:
+        return f"{name}, who reviewed it, rejected it: {reasons}"
+    return f"{name}, who reviewed it, asks for changes: {reasons}"
+
+
+def _write_review(path: Path, review: Review, output: str) -> None:
+    """Writes the review for people."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    word = review.word or review.decision.verdict.why
+    head = f"# {word}\n\nby {review.provider} {review.model}".rstrip()
+    reasons = "".join(f"- {reason}\n" for reason in review.reasons)
+    path.write_text(f"{head}\n\n{reasons}\n{output}", encoding="utf-8", errors="replace")
+
+
+def needs_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> bool:
+    """Whether this verdict waits for a person. A stored answer to it counts, even if the manifest no longer asks."""
+    if iteration.steps.has(CheckpointName("word", attempt.cycle)):
+        return True
+    is_asked = approval.requires_approval(iteration.config.manifest, decision.verdict)
+    return _has_answer(iteration, attempt) or (is_asked and iteration.may_land(decision))
+
+
+def _has_answer(iteration: Iteration, attempt: OpenAttempt) -> bool:
+    """Whether a person has answered; the newest question may be about a later attempt, where this one was moved."""
+    logs = iteration.project.loaded.logs
+    question = _question(iteration) if approval.has_approval(logs, iteration.number) else None
+    if not (question and attempt.candidate and question.commit == attempt.candidate.commit):
+        return False
+    return approval.read_approval(logs, question) is not None
+
+
+def apply_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> Decision:
+    """The decision after a person's answer: a declined keep is reverted; a revert stays one whatever the answer.
+
+    Where the number alone had rejected it, the reason is ``declined`` then, and it is never stacked. A change that was
+    approved is not asked about again. Raises GoalseekError with exit code 5 where there is no answer, nobody at a
+    terminal to ask, and nothing else under way.
+    """
+    name, ask_person = CheckpointName("word", attempt.cycle), _ask_for_approval
+    decided = iteration.steps.do(Phase.APPROVE, name, Decision, ask_person, iteration, attempt, decision)
+    if decided.verdict:
+        iteration.approved.add(_patch(iteration, attempt))
+    return decided
+
+
+def _ask_for_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> Decision:
+    project, candidate, question = iteration.project, attempt.candidate, _question(iteration)
+    assert candidate and question and question.commit == candidate.commit
+    answer = approval.read_approval(project.loaded.logs, question) or _ask_person(iteration, attempt, question)
+    if answer == "approve":
+        return decision
+    said = approval.read_answer(project.loaded.logs, question).get("why", "")
+    why = f"a person declined it: {f'{said}; ' if said else ''}{decision.verdict.why}"
+    if not (decision.verdict or decision.verdict.reason in ELIGIBLE):
+        return structs.replace(decision, verdict=structs.replace(decision.verdict, why=why)) if said else decision
+    verdict = structs.replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.DECLINED, why=why)
+    return Decision(verdict, iteration.roll_back(candidate))
+
+
+def _question(iteration: Iteration) -> Question | None:
+    project = iteration.project
+    return approval.undecided_verdict(project.loaded.runs, iteration.begun, project.run_id)
+
+
+def recall_answer(iteration: Iteration, question: Question) -> Approval | None:
+    """A person's answer to a question of this iteration, if there is one; it stays known once it is recorded."""
+    answer = iteration.answers.get(question.decided)
+    answer = answer or approval.read_approval(iteration.project.loaded.logs, question)
+    if answer:
+        iteration.answers[question.decided] = answer
+    return answer
+
+
+def _ask_person(iteration: Iteration, attempt: OpenAttempt, question: Question) -> Approval:
+    """Waits for a person's answer, at the terminal or of another process. Raises GoalseekError where nobody is there.
+
+    Of several, the others go on meanwhile and may land, and the queue asks at the terminal.
+    """
+    project, seat = iteration.project, iteration.seat
+    if _patch(iteration, attempt) in iteration.approved:
+        return "approve"
+    if seat.lanes.is_alone:
+        return _ask_at_terminal(iteration, question)
+    seat.leave_all()
+    project.watch.on_note(f"waits for your approval: {approval.commands_for(question)}")
+    project.show("running", iteration.number, Phase.APPROVE)
+    project.watch.on_question(question)
+    seat.question = question
+    while (answer := recall_answer(iteration, question)) is None:
+        project.pause()
+    seat.question = None
+    return answer
+
+
+def _ask_at_terminal(iteration: Iteration, question: Question) -> Approval:
+    project = iteration.project
+
+    def poll_answer() -> Approval | None:
+        project.activity.beat()
+        return recall_answer(iteration, question)
+
+    answer = None
+    if project.watch.is_attended():
+        project.show("waiting", question.iteration, Phase.APPROVE, next=approval.commands_for(question))
+        project.watch.on_question(question)
+        answer = project.watch.ask(question, poll_answer)
+        project.show("running", question.iteration, Phase.APPROVE)
+    if answer is None:
+        raise approval.approval_error(question)
+    return answer
+
+
+def _patch(iteration: Iteration, attempt: OpenAttempt) -> bytes:
+    """The change without what depends on where in a file it stands: git's patch-id would leave out white space."""
+    assert attempt.candidate
+    patch = iteration.project.repository.objects.patch(iteration.incumbent.tree, attempt.candidate.tree)
+    return b"\n".join(line for line in patch.splitlines() if not line.startswith((b"@@ ", b"index ")))

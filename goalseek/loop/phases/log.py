@@ -11,8 +11,9 @@ from goalseek._version import __version__
 from goalseek.disk import remove_if_exists
 from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import write_summary
+from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.ledger.standing import Standing
-from goalseek.loop.iteration import Iteration, checkpointed
+from goalseek.loop.iteration import Iteration
 from goalseek.loop.steps import StepRunner
 from goalseek.manifest.exposure import exposing_commands, timed_program
 from goalseek.measurement.ruler import Ruler
@@ -20,6 +21,7 @@ from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.config import Config
 from goalseek.project.landing import Landing
+from goalseek.proposal.launch import forget_calls
 from goalseek.providers.prompt_templates import versions
 from goalseek.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.values import Outcome, Phase, to_plain
@@ -33,7 +35,9 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     """
     project = iteration.project
     project.shares.list_again()
-    record = structs.replace(_make_record(iteration, result, ruler), active_seconds=iteration.seat.lanes.active_seconds)
+    name = CheckpointName("record")
+    record = iteration.steps.do(Phase.LOG, name, IterationRecord, _make_record, iteration, result, ruler)
+    record = structs.replace(record, active_seconds=iteration.seat.lanes.active_seconds)
     current = Landing(project)
     if project.standing.run_id != project.run_id:  # it begins with this iteration
         run = RunRecord(
@@ -52,7 +56,13 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     project.activity.waited.clear()
     project.shares.save_baseline(iteration.config.manifest.scope.share, sealed_record.epoch)
     current.follow()
-    iteration.clean_up()
+    project.repository.remove_flight(iteration.number)
+    lanes = iteration.seat.lanes
+    if lanes.clock:
+        lanes.clock.restart()
+        lanes.flight.remove(iteration.number)
+    else:
+        forget_calls(*project.places.lanes())
     if ruler is None:
         remove_approval(project.loaded.logs, iteration.number)
     if iteration.seat.lanes.is_alone:  # of several the queue tells it, once the others may go on meanwhile
@@ -60,7 +70,6 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     return sealed_record
 
 
-@checkpointed(Phase.LOG, "record", IterationRecord)
 def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | None) -> IterationRecord:
     """The record of an iteration, whatever phase it ended in."""
     project, config, standing, steps = iteration.project, iteration.config, iteration.standing, iteration.steps

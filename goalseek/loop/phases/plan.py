@@ -1,30 +1,36 @@
-"""PLAN: what the provider means to change, asked for before it edits anything, or a stack: nobody is asked for that."""
+"""PLAN: what the provider means to change, asked for before it edits anything, or a stack of stored changes.
+
+Nobody is asked for what git makes of stored changes: rejected near misses of the tip together, and a change of an
+earlier tip on the present one. Which near misses are stacked is a pure function of the records, so an iteration that
+was killed comes to the same stack again.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
 
+from msgspec import structs
+
+from goalseek.doctor.provider_checks import writable_files
 from goalseek.errors import Rejected
+from goalseek.git.merge import Conflicts, merge_trees
+from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import PROMPTS, clear_attempts
-from goalseek.loop.iteration import Iteration, checkpointed
-from goalseek.loop.phases.merge import plan_stack
+from goalseek.ledger.checkpoints import CheckpointName
+from goalseek.loop.attempts import OpenAttempt
+from goalseek.loop.iteration import Iteration
 from goalseek.phase_values import Plan
 from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Problem, Request
-from goalseek.values import Phase, Reason
+from goalseek.providers.answer import clean_title
+from goalseek.records import IterationRecord
+from goalseek.statistics.stacking import Stack, is_stacking, next_stack
+from goalseek.values import STACK, Outcome, Phase, Reason
 
-
-class _Asking(NamedTuple):
-    """The ``number``-th time that a plan is asked for, with what was wrong with the answer before.
-
-    ``stack`` is a plan for which no provider is asked.
-    """
-
-    number: int
-    problem: Problem | None = None
-    stack: Plan | None = None
+MOST_MERGES = 5  # in one iteration
 
 
 def make_plan(iteration: Iteration) -> Plan:
@@ -32,26 +38,26 @@ def make_plan(iteration: Iteration) -> Plan:
 
     Where rejected changes are due to be tried together, that is the plan.
     """
+    stack, step = plan_stack(iteration), iteration.steps.do
     try:
-        return _ask_for_plan(iteration, _Asking(1, stack=plan_stack(iteration)))
+        return step(Phase.PLAN, CheckpointName("plan"), Plan, _ask_for_plan, iteration, 1, stack=stack)
     except Rejected as rejected:
         if rejected.reason != Reason.NO_PLAN:
             raise
         problem = Problem(f"Your answer could not be used: {rejected.why}.", answer=rejected.output)
-    return _ask_for_plan(iteration, _Asking(2, problem))
+    return step(Phase.PLAN, CheckpointName("plan", 2), Plan, _ask_for_plan, iteration, 2, problem)
 
 
-@checkpointed(Phase.PLAN, "plan", Plan, count="number")
-def _ask_for_plan(iteration: Iteration, asking: _Asking) -> Plan:
-    """Asks for a plan; writes ``provider_output.md`` and ``plan.md``. Raises Rejected."""
-    if asking.number == 1:
+def _ask_for_plan(iteration: Iteration, number: int, problem: Problem | None = None, stack: Plan | None = None) -> Plan:
+    """Writes ``provider_output.md`` and ``plan.md``. For a ``stack`` nobody is asked."""
+    if number == 1:
         clear_attempts(iteration.folder)
-    if asking.stack:
-        write_plan(iteration.folder / "plan.md", asking.stack)
-        return asking.stack
+    if stack:
+        write_plan(iteration.folder / "plan.md", stack)
+        return stack
     assert iteration.briefing
     iteration.seat.take_slot()  # READ_CONTEXT has done so, unless it was before a kill
-    call = build_call(iteration.briefing, Request("plan", asking.number, problem=asking.problem))
+    call = build_call(iteration.briefing, Request("plan", number, problem=problem))
     reply, failure = ask(lambda: iteration.provider.plan(call), iteration.steps.usage_log)
     with (iteration.folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
         file.write(reply.output)
@@ -67,8 +73,98 @@ def _ask_for_plan(iteration: Iteration, asking: _Asking) -> Plan:
 
 
 def write_plan(path: Path, plan: Plan) -> None:
-    """Writes the plan for people."""
     title = plan.title or "(named by the change)"
     files = "".join(f"- {quote_path(file)}\n" for file in plan.files)
     text = f"# {title}\n\n{plan.text}\n" + (f"\nFiles:\n{files}" if files else "")
     path.write_text(text, encoding="utf-8", errors="replace")
+
+
+def plan_stack(iteration: Iteration) -> Plan | None:
+    """The plan of the next stack; None where a proposal is due, and while another stack is under way.
+
+    Sets that do not merge, or whose tree is the tip's or was measured already, are noted in ``iteration.not_stacked``.
+    """
+    project, manifest, standing = iteration.project, iteration.config.manifest, iteration.standing
+    objects = project.repository.objects
+    assert standing.incumbent
+    is_beside_another = any(one.stacked for one in iteration.context.ahead)
+    if is_beside_another or not is_stacking(manifest.search, manifest.metric, standing.noise):
+        return None
+    records = list(_records_of_tip(iteration))
+    for _ in range(MOST_MERGES):
+        stack = next_stack(records, manifest.metric.direction, standing.noise, iteration.not_stacked)
+        if not stack:
+            return None
+        members = [record for record in reversed(records) if record.iteration in stack]
+        tree = _merge(iteration, members)
+        history = iteration.project.ledger.history
+        if tree not in ("", standing.incumbent.tree) and not history.measured_in(standing.ruler, tree):
+            paths = [difference.path for difference in objects.differences(standing.incumbent.tree, tree)]
+            return Plan(*_plan_texts(members), tuple(paths), provider=STACK, stacked=stack)
+        iteration.not_stacked = (*iteration.not_stacked, stack)
+    return None
+
+
+def merge_stack(iteration: Iteration, stack: Stack) -> str:
+    """The tip's tree with what these iterations change of it."""
+    members = [record for record in _records_of_tip(iteration) if record.iteration in stack]
+    return _merge(iteration, members[::-1])
+
+
+def merge_onto_tip(iteration: Iteration, attempt: OpenAttempt) -> str:
+    """The tree of a change of an earlier incumbent on the present one: what its plan gives there, or merged by git.
+
+    Raises Rejected where it cannot be merged.
+    """
+    assert attempt.moving
+    candidate, before = attempt.moving
+    objects, tip = iteration.project.repository.objects, iteration.incumbent.tree
+    try:
+        return _render_on(iteration, attempt.plan, tip) or merge_trees(objects, before.tree, tip, candidate.tree)
+    except Conflicts as conflicts:
+        why = f"it conflicts with what was kept meanwhile: {', '.join(conflicts.files)}"
+        raise Rejected(Outcome.SKIPPED, Reason.CONFLICT, why) from None
+
+
+def _render_on(iteration: Iteration, plan: Plan, tree: str) -> str | None:
+    """The tree with what the plan itself, such as the values of ``tune``, gives its files; None where it gives none."""
+    repository, prefix = iteration.project.repository, iteration.project.places.prefix
+    entries = repository.objects.files(tree)
+    files = writable_files(repository, iteration.config.scope, entries)
+    named = (structs.replace(file, path=file.path.removeprefix(prefix)) for file in files)
+    contents = iteration.provider.render(plan, named)
+    if contents is None:
+        return None
+    edits: dict[str, Entry | None] = {}
+    for name, content in contents.items():
+        edits[prefix + name] = Entry(entries[prefix + name].mode, repository.objects.write_bytes(content))
+    return repository.objects.splice(tree, edits)
+
+
+def _records_of_tip(iteration: Iteration) -> Iterator[IterationRecord]:
+    """The records of what was tried on its incumbent before it began, newest first."""
+    standing, incumbent = iteration.standing, iteration.incumbent
+    since = takewhile(lambda record: record.iteration != incumbent.iteration, iteration.project.ledger.recent)
+    return (record for record in since if record.base_commit_hash == incumbent.commit and record.seq <= standing.seq)
+
+
+def _merge(iteration: Iteration, members: Sequence[IterationRecord]) -> str:
+    """The tip's tree with the changes of all of them; "" where they do not merge."""
+    incumbent, objects = iteration.standing.incumbent, iteration.project.repository.objects
+    assert incumbent
+    tree = incumbent.tree
+    try:
+        for record in members:
+            tree = merge_trees(objects, incumbent.tree, tree, str(record.tree_hash))
+    except Conflicts:
+        return ""
+    return tree
+
+
+def _plan_texts(members: Sequence[IterationRecord]) -> tuple[str, str]:
+    """The title and the text of the plan to try these changes together."""
+    *others, last = [str(record.iteration) for record in members]
+    titles = "; ".join(record.hypothesis_summary for record in members)
+    title = clean_title(f"{', '.join(others)} and {last} together: {titles}")
+    lines = [f"* {record.iteration}, {record.hypothesis_summary}: {record.why}" for record in members]
+    return title, "\n".join(["Each was rejected by itself, as one of the nearest misses so far.", "", *lines])

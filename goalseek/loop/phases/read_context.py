@@ -9,11 +9,10 @@ from goalseek.git.commits import commit_lines
 from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import write_environment, write_git_state
 from goalseek.ledger.standing import Standing
-from goalseek.loop.iteration import Iteration, checkpointed
+from goalseek.loop.iteration import Iteration
 from goalseek.phase_values import MAX_VISIBLE_FILES, Ahead, Context, Played, VisibleFile
 from goalseek.proposal.past_tries import open_ideas, read_crashes
 from goalseek.statistics.rotation import Turn
-from goalseek.values import Phase
 from goalseek.workspace import hidden_files
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scope import Scope
@@ -21,7 +20,6 @@ from goalseek.workspace.scope import Scope
 _COMMITS = 10
 
 
-@checkpointed(Phase.READ_CONTEXT, "context", Context)
 def read_context(iteration: Iteration) -> Context:
     """Brings the workspace to the incumbent and gathers the context; writes ``git_before.txt`` and ``env.json``.
 
@@ -34,7 +32,6 @@ def read_context(iteration: Iteration) -> Context:
     return _gather_context(iteration, turn)
 
 
-@checkpointed(Phase.READ_CONTEXT, "context", Context)
 def read_context_without_turn(iteration: Iteration) -> Context:
     """The same for an iteration in which nothing is proposed; the ruler may have changed."""
     return _gather_context(iteration)
@@ -76,7 +73,6 @@ def _gather_context(iteration: Iteration, turn: Turn | None = None) -> Context:
     )
 
 
-@checkpointed(Phase.READ_CONTEXT, "context", Context)
 def read_baseline_context(iteration: Iteration) -> Context:
     """The context of a baseline, without values, files or directions, as nothing is proposed."""
     standing = iteration.standing
