@@ -101,7 +101,7 @@ def _find_cause(
             if not works(structs.replace(manifest, env=structs.replace(manifest.env, verify=verify))):
                 text = "it fails outside the sandbox too: the sandbox is not the cause"
                 return ("wrong" if remedy else "good"), text, remedy
-            for text in (log, "\n".join(parse_command(command.run).text for command in manifest.commands)):
+            for text in (log, "\n".join(command.text for command in manifest.commands)):
                 if variables := [name for name in os.environ if re.search(rf"\b{re.escape(name)}\b", text)]:
                     break
             shown = ", ".join(f'"{name}"' for name in variables[:_MAX_NAMED]) or '"..."'

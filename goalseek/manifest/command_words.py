@@ -51,12 +51,11 @@ def is_no_number(word: str) -> bool:
 
 
 class CommandWords(Struct, frozen=True):
-    """A command line. ``text`` is all of it, ``plain`` its words, in which operators of a shell stand as they are.
+    """A command line. ``plain`` are its words, in which operators of a shell stand as they are.
 
     ``commands`` are those that a shell starts, each as its words without redirections.
     """
 
-    text: str
     plain: tuple[str, ...]
     commands: tuple[tuple[str, ...], ...]
 
@@ -88,25 +87,24 @@ class CommandWords(Struct, frozen=True):
         return paths
 
     def names(self, is_hidden: Callable[[str], bool]) -> bool:
-        """Whether one of its words is a hidden file."""
         return any(is_hidden(word.removeprefix("./")) for word in self.plain)
 
 
 def parse_command(run: str | Sequence[str]) -> CommandWords:
-    """The words of a command: a string is one for ``sh -c``, a list of words runs as it is."""
+    """A string is a command for ``sh -c``, a list of words runs as it is."""
     return _parse(run if isinstance(run, str) else tuple(run))
 
 
 @functools.lru_cache(maxsize=256)
 def _parse(run: str | tuple[str, ...]) -> CommandWords:
     if not isinstance(run, str):
-        return CommandWords(" ".join(run), run, (run,))
+        return CommandWords(run, (run,))
     try:
         plain = shlex.split(run)
     except ValueError:
         plain = run.split()
     texts = (run, *_SUBSTITUTION.findall(run))
-    return CommandWords(run, tuple(plain), tuple(command for text in texts for command in _split(text)))
+    return CommandWords(tuple(plain), tuple(command for text in texts for command in _split(text)))
 
 
 def words_in(text: str) -> set[str]:

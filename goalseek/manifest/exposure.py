@@ -16,6 +16,32 @@ from goalseek.manifest.tables import TIME_SOURCES, Manifest, VerifyCommand
 from goalseek.values import Finding
 
 EXPOSED = "candidate code can read the hidden files"
+UNCHECKED = "nothing checks what the timed program leaves: an empty program would win"
+CHECK_OUTPUT = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+SPLIT = (
+    'split it: a command that sees = "candidate" runs the code and leaves `outputs`, '
+    'one that sees = "hidden" scores them'
+)
+HIDE_SCRIPT = "hide it: name it in scope.hidden, and take it out of scope.writable and `outputs`"
+COMMIT_HIDDEN = "name it in scope.hidden, or keep it outside (goalseek help recipe-hidden)"
+HASH_INSTEAD = "keep its sha256 instead, or for floats let a hidden script compute them again (goalseek help verifier)"
+_SMALL = 200_000  # how long a hidden file may be that is read
+_FIXED_SEED = re.compile(r"\b(?:\w*seed|srand|default_rng)\(\s*\d+\s*\)|\brandom_state\s*=\s*\d")
+_COMMENT = re.compile("#|//")
+_CHECKSUM = re.compile(r"(?i)\w+sum\b|openssl|hashlib|sha\d|md5")
+_CHECKSUM_FILE = re.compile(r"(?i)sum|sha\d|md5|hash|digest")
+
+
+def isolation_of(manifest: Manifest) -> str:
+    """``both`` where candidate code could read what is hidden; else what the command that decides shows it.
+
+    ``timed`` where what was built by the candidate ran beside the hidden files, and its time is the metric.
+    """
+    if exposing_commands(manifest):
+        return "both"
+    if timed_program(manifest):
+        return "timed"
+    return "hidden" if manifest.commands[-1].sees == "hidden" else "candidate"
 
 
 def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
@@ -64,9 +90,6 @@ def timed_program(manifest: Manifest) -> VerifyCommand | None:
     return command if command.sees == "hidden" and manifest.outputs_before(command) else None
 
 
-UNCHECKED = "nothing checks what the timed program leaves: an empty program would win"
-
-
 def later_check(manifest: Manifest, command: VerifyCommand) -> str:
     """The command that judges, beside the hidden files, what this one leaves; "" where none does."""
     later = manifest.commands[manifest.commands.index(command) + 1 :] if command.outputs else ()
@@ -84,9 +107,6 @@ def unchecked_time(manifest: Manifest) -> Finding | None:
     return Finding("note", f"{timed.name}'s run time is its score: {UNCHECKED}", CHECK_OUTPUT)
 
 
-CHECK_OUTPUT = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
-
-
 def exposures(manifest: Manifest) -> Iterator[Finding]:
     """What is wrong with the commands in which candidate code can read what the manifest hides."""
     names = exposing_commands(manifest)
@@ -97,17 +117,6 @@ def exposures(manifest: Manifest) -> Iterator[Finding]:
             yield Finding("wrong", f"{EXPOSED}: {command.name} {text}", HIDE_SCRIPT)
         else:
             yield Finding("wrong", f"{EXPOSED}: {command.name} sees both", SPLIT)
-
-
-SPLIT = (
-    'split it: a command that sees = "candidate" runs the code and leaves `outputs`, '
-    'one that sees = "hidden" scores them'
-)
-HIDE_SCRIPT = "hide it: name it in scope.hidden, and take it out of scope.writable and `outputs`"
-
-
-_FIXED_SEED = re.compile(r"\b(?:\w*seed|srand|default_rng)\(\s*\d+\s*\)|\brandom_state\s*=\s*\d")
-_COMMENT = re.compile("#|//")
 
 
 def fixed_seed_line(text: str) -> int | None:
@@ -143,13 +152,6 @@ def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[Fi
             yield Finding("note", text, COMMIT_HIDDEN)
 
 
-COMMIT_HIDDEN = "name it in scope.hidden, or keep it outside (goalseek help recipe-hidden)"
-HASH_INSTEAD = "keep its sha256 instead, or for floats let a hidden script compute them again (goalseek help verifier)"
-_SMALL = 200_000  # how long a hidden file may be that is read
-_CHECKSUM = re.compile(r"(?i)\w+sum\b|openssl|hashlib|sha\d|md5")
-_CHECKSUM_FILE = re.compile(r"(?i)sum|sha\d|md5|hash|digest")
-
-
 def readable_answers(manifest: Manifest, hidden: Mapping[str, Path]) -> Finding | None:
     """A note on the hidden files that a later command compares with, and that the timed program can read as well.
 
@@ -172,7 +174,7 @@ def named_paths(
     command: VerifyCommand, hidden: Mapping[str, Path], left_out: re.Pattern[str] | None = None
 ) -> set[str]:
     """The paths that a command's text names, or a hidden script that it runs; not in lines with what is left out."""
-    named = _paths_in(parse_command(command.run).text, left_out, command.cwd, command.cwd)
+    named = _paths_in(command.text, left_out, command.cwd, command.cwd)
     for script in named & hidden.keys():
         if script.endswith(SCRIPTS):
             named = named | _paths_in(read_small(hidden[script]), left_out, command.cwd, posixpath.dirname(script))

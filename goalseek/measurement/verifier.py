@@ -10,7 +10,6 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from goalseek.humanize import abbreviate, format_duration
-from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.measurement.metric import NoNumber
 from goalseek.sandbox.environment import program_environment
@@ -66,7 +65,7 @@ def run_command(
     A program that cannot be started is a result with exit code 126, not an exception.
     """
     arguments = ["sh", "-c", command.run] if isinstance(command.run, str) else list(command.run)
-    log.write(f"$ {parse_command(command.run).text}\n".encode("utf-8", "replace"))
+    log.write(f"$ {command.text}\n".encode("utf-8", "replace"))
 
     def on_output(chunk: bytes) -> None:
         log.write(chunk)

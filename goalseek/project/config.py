@@ -18,6 +18,7 @@ from goalseek.errors import GoalseekError
 from goalseek.git.trees import TreeReader
 from goalseek.ledger.ledger import Ledger
 from goalseek.manifest import loading
+from goalseek.manifest.exposure import isolation_of
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import Manifest, ProviderTable
@@ -47,7 +48,8 @@ class Direction(Struct, frozen=True):
 class Config(Struct, frozen=True):
     """The manifest, and all that one iteration takes from it.
 
-    ``templates`` are the prompts, by phase; ``notes`` are what a person should know.
+    ``isolation`` is what the record says of it; ``templates`` are the prompts, by phase; ``notes`` are what a person
+    should know.
     """
 
     manifest: Manifest
@@ -55,6 +57,7 @@ class Config(Struct, frozen=True):
     trees: TreePlan
     program: str
     directions: tuple[Direction, ...]
+    isolation: str
     notes: tuple[str, ...] = ()
     templates: Templates = {}
 
@@ -168,7 +171,8 @@ class ConfigReader:
         proposer = {path: entry for path, entry in entries.items() if entry and entry.mode.startswith("100")}
         keep = tuple(pattern for command in manifest.verify for pattern in command.keep)
         trees = TreePlan(scope, key, keep, links, mounts, listing, hidden_folder, proposer)
-        return Config(manifest, scope, trees, text, current_directions, notes, self._templates)
+        isolation = isolation_of(manifest)
+        return Config(manifest, scope, trees, text, current_directions, isolation, notes, self._templates)
 
     def _changed_paths(self, trees: tuple[str, str] | None) -> frozenset[str]:
         """The paths on which two trees differ, as ``read_pinned`` takes them."""

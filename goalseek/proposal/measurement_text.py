@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from goalseek.humanize import format_duration, parse_share
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.command_words import parse_command, words_in
+from goalseek.manifest.command_words import words_in
 from goalseek.manifest.tables import Manifest, Metric, VerifyCommand
 from goalseek.measurement.verifier import timeout_of
 from goalseek.statistics.guards import format_range
@@ -109,11 +109,10 @@ def describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) -
 
 def _names_hidden(command: VerifyCommand, manifest: Manifest, scope: Scope) -> bool:
     """Whether the words of a command may name a hidden file or its folder, so that the agent must not read them."""
-    run = parse_command(command.run).text
     outside = manifest.scope.hidden_from
-    if outside and outside in run:
+    if outside and outside in command.text:
         return True
-    for word in words_in(f"{run} {command.cwd}"):
+    for word in words_in(f"{command.text} {command.cwd}"):
         for path in (word, posixpath.join(command.cwd, word)):
             inside = scope.prefix + posixpath.normpath(path)
             if "hidden" in (scope.kind(inside), scope.kind(f"{inside}/x")):

@@ -20,7 +20,7 @@ from goalseek.git.ignore import matcher
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix, quote_path
 from goalseek.humanize import MAX_NAMES, abbreviate
-from goalseek.manifest.command_words import SCRIPTS, parse_command, words_in
+from goalseek.manifest.command_words import SCRIPTS, words_in
 from goalseek.manifest.exposure import (
     may_show_answers,
     read_small,
@@ -180,7 +180,7 @@ class _NamedFiles(Struct, frozen=True):
     manifest: Manifest
 
     def in_command(self, command: VerifyCommand) -> set[str]:
-        return self._joined(words_in(parse_command(command.run).text), {command.cwd}, 1)
+        return self._joined(words_in(command.text), {command.cwd}, 1)
 
     def in_file(self, path: str, file: Path) -> set[str]:
         """Those that the text of ``file`` names, which commands find at ``path``."""

@@ -15,11 +15,9 @@ from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.ledger.standing import Standing
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.steps import StepRunner
-from goalseek.manifest.exposure import exposing_commands, timed_program
 from goalseek.measurement.ruler import Ruler
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
-from goalseek.project.config import Config
 from goalseek.project.landing import Landing
 from goalseek.proposal.launch import forget_calls
 from goalseek.providers.prompt_templates import versions
@@ -124,7 +122,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         verify=evidence.verify,
         benches=benches,
         host=host,
-        isolation=Isolation(project.confines.level.name, weakest_isolation(config)),
+        isolation=Isolation(project.confines.level.name, config.isolation),
         digests={
             "ruler": ruler.digest if ruler else standing.ruler,
             **({"hidden_from": digest_of(config.trees.hidden_from)} if config.trees.hidden_from else {}),
@@ -168,15 +166,3 @@ def _resume_notes(steps: StepRunner) -> tuple[str, ...]:
         return ()
     names = ", ".join(map(str, steps.resumed_from))
     return (f"an earlier invocation ended in the middle; this one used what it had stored: {names}",)
-
-
-def weakest_isolation(config: Config) -> str:
-    """``both`` where candidate code could read what is hidden; else what the command that decides shows it.
-
-    ``timed`` where what was built by the candidate ran beside the hidden files, and its time is the metric.
-    """
-    if exposing_commands(config.manifest):
-        return "both"
-    if timed_program(config.manifest):
-        return "timed"
-    return "hidden" if config.manifest.commands[-1].sees == "hidden" else "candidate"
