@@ -22,8 +22,7 @@ from goalseek.measurement.metric import NoNumber, read_json, read_text, to_finit
 from goalseek.phase_values import Failure
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord, MeasurementRecord
-from goalseek.sandbox.pipes import HeadAndTail
-from goalseek.sandbox.supervisor import ProgramResult, Supervisor
+from goalseek.sandbox.supervisor import HeadAndTail, ProgramResult, Supervisor
 from goalseek.sandbox.view import Launch
 from goalseek.statistics.noise_state import setting_of
 from goalseek.values import Outcome, Reason, VerifierRun

@@ -33,8 +33,7 @@ from goalseek.measurement.outputs import (
 from goalseek.measurement.setup import copy_given_folders, run_setup
 from goalseek.measurement.verifier import Verifier, has_stop_code, refuse_failed, run_command
 from goalseek.phase_values import Evidence, Failure, Side
-from goalseek.sandbox.pipes import LogFile, Sink
-from goalseek.sandbox.supervisor import ProgramResult
+from goalseek.sandbox.supervisor import LogFile, ProgramResult, Sink
 from goalseek.values import CommandRun, Reason, StopReason, VerifierRun
 
 _ARTIFACTS_LIMIT = 256 * 2**20

@@ -21,7 +21,7 @@ from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import Manifest, Metric
 from goalseek.values import Finding, from_plain, to_line, to_plain
-from goalseek.workspace.scan import Listing
+from goalseek.workspace.listing import Listing
 from goalseek.workspace.scope import Scope, manifest_scope
 
 _NORMALIZERS: dict[str, Callable[[str], str]] = {

@@ -11,7 +11,7 @@ from goalseek.git.paths import normalize_path
 from goalseek.manifest.tables import Setup, VerifyCommand
 from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.verifier import Verifier, run_command
-from goalseek.sandbox.pipes import Sink
+from goalseek.sandbox.supervisor import Sink
 from goalseek.values import Reason, StopReason
 
 _SETUPS_LIMIT = 3

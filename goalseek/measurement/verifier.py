@@ -13,9 +13,8 @@ from goalseek.humanize import abbreviate, format_duration
 from goalseek.manifest.tables import Manifest, VerifyCommand
 from goalseek.measurement.metric import NoNumber
 from goalseek.sandbox.environment import program_environment
-from goalseek.sandbox.pipes import Sink
 from goalseek.sandbox.policy import ProgramAccess, SandboxPolicy
-from goalseek.sandbox.supervisor import ProgramResult, Supervisor
+from goalseek.sandbox.supervisor import ProgramResult, Sink, Supervisor
 from goalseek.values import CommandRun, Reason
 from goalseek.workspace.bench import Bench
 from goalseek.workspace.places import CachePaths

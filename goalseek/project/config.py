@@ -28,7 +28,7 @@ from goalseek.providers.prompt_templates import Templates, load_templates
 from goalseek.values import from_plain, to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.checkout import TreePlan
-from goalseek.workspace.scan import Listing
+from goalseek.workspace.listing import Listing
 from goalseek.workspace.scope import Scope, manifest_scope
 
 

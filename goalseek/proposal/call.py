@@ -32,8 +32,7 @@ from goalseek.providers.preset import Printed
 from goalseek.providers.provider import Call, LaunchSpec, Reply
 from goalseek.providers.replay import Recording, file_name
 from goalseek.records import PROVIDER_FAILED
-from goalseek.sandbox.environment import credentials_in_manifest
-from goalseek.sandbox.redaction import Redactor
+from goalseek.sandbox.environment import Redactor, credentials_in_manifest
 from goalseek.sandbox.supervisor import ProgramResult, was_killed
 from goalseek.sandbox.view import Launch
 from goalseek.values import Usage, to_plain

@@ -24,10 +24,9 @@ from goalseek.proposal.usage import CallEntry
 from goalseek.providers.answer import read_usage
 from goalseek.providers.preset import Printed
 from goalseek.providers.provider import Call, CallHost, LaunchSpec
-from goalseek.sandbox.environment import credentials_in_manifest, program_environment
+from goalseek.sandbox.environment import Redactor, credentials_in_manifest, program_environment
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.policy import ProgramAccess
-from goalseek.sandbox.redaction import Redactor
 from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.sandbox.view import Launch
 from goalseek.values import Phase, Usage

@@ -16,7 +16,7 @@ from goalseek.project.picture import SILENT_SECONDS
 from goalseek.project.project import PAUSE_SECONDS, Project
 from goalseek.project.stop import STOPPABLE_SECONDS, take_stop_request
 from goalseek.proposal.usage import UsageLog
-from goalseek.sandbox.pipes import HeadAndTail
+from goalseek.sandbox.supervisor import HeadAndTail
 from goalseek.values import Phase, Stop, StopReason, Usage
 
 LOOK_SECONDS = 3.0

@@ -16,7 +16,7 @@ from goalseek.providers.command import CommandProvider
 from goalseek.providers.outcome import PAST_LIMIT, Failed, SessionGone, run_program
 from goalseek.providers.preset import Answer, Preset, Printed, Trouble
 from goalseek.providers.provider import Call, LaunchSpec, Reply
-from goalseek.sandbox.pipes import shorten
+from goalseek.sandbox.supervisor import shorten
 from goalseek.values import StopReason, Usage
 
 _UNDONE = "An earlier turn at this was cut off, and what it had edited was undone.\n"

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from goalseek.providers.credentials import Credential
-from goalseek.sandbox.pipes import KEPT_BYTES
+from goalseek.sandbox.supervisor import KEPT_BYTES
 from goalseek.values import Usage
 
 MOST = 10**15  # above any count of tokens, dollars or seconds

@@ -17,9 +17,8 @@ from goalseek.errors import Rejected
 from goalseek.phase_values import Context, PastIteration, Plan, Played, Session
 from goalseek.providers.credentials import Login
 from goalseek.providers.preset import Printed
-from goalseek.sandbox.pipes import KEPT_BYTES
-from goalseek.sandbox.redaction import Redactor
-from goalseek.sandbox.supervisor import ProgramResult
+from goalseek.sandbox.environment import Redactor
+from goalseek.sandbox.supervisor import KEPT_BYTES, ProgramResult
 from goalseek.values import Usage
 
 

@@ -25,7 +25,7 @@ from goalseek.disk import (
     remove_if_exists,
     write_atomic,
 )
-from goalseek.sandbox.redaction import Redactor
+from goalseek.sandbox.environment import Redactor
 
 _CREDENTIAL_LIMIT = 2**20
 _FILE_LIMIT = 2**26

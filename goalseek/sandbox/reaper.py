@@ -7,9 +7,9 @@ When its channel closes, because goalseek ended or was killed, it ends them all,
 A message is four bytes of length, then so many bytes of JSON; paths, arguments and variables are in it as Latin-1. The
 requests are to ``start`` a program (three descriptors come along), restricted if the message says so, and to ``end`` it
 with all its descendants. The reaper answers both, and reports a program's exit code unasked, each by the fields of
-``pipes.RunningProgram`` that it gives a value to, with the token of the program. It gives a program's start and end in
-seconds of ``time.monotonic``, which all processes of a machine share: the caller may be stopped meanwhile.
-The answer to ``end`` has the processor time that the program and its descendants took.
+``supervisor.RunningProgram`` that it sets, with the program's token. Start and end are in seconds of
+``time.monotonic``, which all processes of a machine share: the caller may be stopped meanwhile. The answer to ``end``
+has the processor time that the program and its descendants took.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from goalseek.manifest.tables import Manifest, ScopeTable, VerifyCommand
 from goalseek.values import Finding
 from goalseek.workspace.answer_columns import ANSWER, find_answer_columns
 from goalseek.workspace.hidden_files import folder_of, list_hidden
-from goalseek.workspace.scan import ListedFile, Listing, content_digest, list_folder
+from goalseek.workspace.listing import ListedFile, Listing, content_digest, list_folder
 from goalseek.workspace.scope import is_tool_cache, paths_below
 from goalseek.workspace.shared_folders import MAX_FILES
 

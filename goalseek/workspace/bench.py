@@ -18,10 +18,9 @@ from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import FOLDER, quote_path
 from goalseek.git.trees import TreeReader, TreeUpdateContext, visible_changes, visible_entries
 from goalseek.manifest.tables import Sees
-from goalseek.workspace.checkout import OURS, Checkout, TreePlan
+from goalseek.workspace.checkout import OURS, Changes, Checkout, TreePlan, occupied_paths
 from goalseek.workspace.forbidden_names import Hazard, TreePaths, output_hazards
 from goalseek.workspace.hidden_files import as_entries, content_of
-from goalseek.workspace.scan import Changes, occupied_paths
 from goalseek.workspace.scope import parents
 
 

@@ -27,7 +27,7 @@ from goalseek.disk import (
 )
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SYMLINK
-from goalseek.workspace.scan import Changes, Listing
+from goalseek.workspace.listing import Listing
 from goalseek.workspace.scope import Scope, parents
 
 LINK = "link"
@@ -39,6 +39,42 @@ RACY_NANOSECONDS = 20_000_000
 _DEPTH_LIMIT = 200
 _LENGTH_LIMIT = 1000
 _FORMAT = 2
+
+
+class Changes(Struct, frozen=True):
+    """The result of one walk: paths that are no longer as recorded, recorded ones that are gone, and new ones.
+
+    ``folders`` are new folders that hold nothing that was recorded. A changed or new path may be of any kind.
+    """
+
+    changed: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.missing or self.added or self.folders)
+
+
+def occupied_paths(root: Path, paths: Iterable[str]) -> list[str]:
+    """Of the paths in a tree that something is mounted on, those where more than an empty mount point stands.
+
+    A path below a link is none of them: the link itself is what somebody put there.
+    """
+
+    def is_occupied(path: str) -> bool:
+        *above, name = path.split("/")
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            folder = stack.enter_context(open_folder(root))
+            for part in above:
+                folder = stack.enter_context(open_folder(part, folder))
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                return bool(os.listdir(stack.enter_context(open_folder(name, folder))))
+            return not stat.S_ISREG(status.st_mode) or status.st_size > 0
+        return False
+
+    return [path for path in sorted(paths) if is_occupied(path)]
 
 
 class TreePlan(Struct, frozen=True):

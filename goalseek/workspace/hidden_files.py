@@ -12,7 +12,7 @@ from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.manifest.tables import Manifest
 from goalseek.workspace.checkout import COPY, COPY_PROGRAM, TreePlan
-from goalseek.workspace.scan import Listing, changed_paths, list_folder
+from goalseek.workspace.listing import Listing, changed_paths, list_folder
 from goalseek.workspace.scope import is_tool_cache, overlap_matcher
 
 

@@ -17,7 +17,7 @@ from goalseek.workspace.forbidden_names import instruction_part
 if typing.TYPE_CHECKING:
     from goalseek.manifest.loading import ManifestFile
     from goalseek.manifest.tables import Manifest, ScopeTable, Sees
-    from goalseek.workspace.scan import Listing
+    from goalseek.workspace.listing import Listing
 
 
 Kind = Literal["hidden", "read_only", "generated", "writable", "kept", "other"]

@@ -22,7 +22,7 @@ from goalseek.humanize import abbreviate
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line
-from goalseek.workspace.scan import Listing, changed_paths, content_digest, digest_of, list_folder
+from goalseek.workspace.listing import Listing, changed_paths, content_digest, digest_of, list_folder
 from goalseek.workspace.scope import Scope, parents
 
 if typing.TYPE_CHECKING:

@@ -13,15 +13,15 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct, structs
 
-from goalseek.disk import recreate_folder, remove, remove_if_exists
+from goalseek.disk import recreate_folder, regular_files, remove, remove_if_exists
 from goalseek.errors import GitFailed
 from goalseek.git.command import AUTHOR, MissingObject, ObjectsFailed
 from goalseek.git.commits import write_commit
 from goalseek.git.ignore import literal_pattern
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.trees import TreeUpdateContext, visible_changes, visible_entries
-from goalseek.workspace.checkout import Checkout, TreePlan
-from goalseek.workspace.scan import Changes, digest_of, list_folder, occupied_paths
+from goalseek.workspace.checkout import Changes, Checkout, TreePlan, occupied_paths
+from goalseek.workspace.listing import digest_of
 
 Value = TypeVar("Value")
 _BRANCH = "refs/heads/goalseek"
@@ -198,8 +198,9 @@ class Workspace:
             for leftover in (*self._pristine.glob("objects/pack/tmp_*"), *self._pristine.glob("objects/pack/.tmp-*")):
                 remove(leftover)  # of a repack that was killed
             self._store.git("repack", "-a", "-d", "-q")
-        listing = list_folder(self._pristine, is_skipped=lambda path: path.split("/")[0] in _NOT_MIRRORED)
-        entries = {item.path: Entry("100644", f"{item.time}-{item.size}") for item in listing}
+        paths = (path for path in regular_files(self._pristine) if path.split("/")[0] not in _NOT_MIRRORED)
+        statuses = {path: (self._pristine / path).lstat() for path in paths}
+        entries = {path: Entry("100644", f"{at.st_mtime_ns}-{at.st_size}") for path, at in statuses.items()}
         if not self.git_folder.label:
             self.git_folder.build(entries, "mirror")
         else:

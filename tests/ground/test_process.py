@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goalseek.sandbox.pipes import KEPT_BYTES, LEAST_BYTES, HeadAndTail, LogFile
-from goalseek.sandbox.supervisor import ProgramResult, Supervisor
+from goalseek.sandbox.supervisor import KEPT_BYTES, LEAST_BYTES, HeadAndTail, LogFile, ProgramResult, Supervisor
 from goalseek.sandbox.view import Launch
 
 

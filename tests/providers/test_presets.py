@@ -23,8 +23,8 @@ from goalseek.providers.outcome import LOOK_SECONDS, RETRY_SECONDS, Failed
 from goalseek.providers.preset import Printed
 from goalseek.providers.provider import Call, CallHost, LaunchSpec
 from goalseek.providers.registry import load_maker, make_provider
+from goalseek.sandbox.environment import Redactor
 from goalseek.sandbox.home import AgentHome
-from goalseek.sandbox.redaction import Redactor
 from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import Usage
 

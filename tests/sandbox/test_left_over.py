@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from project import Project, answer, home, living, until
 
-from goalseek.sandbox.pipes import LOST
-from goalseek.sandbox.supervisor import ProgramResult, Supervisor
+from goalseek.sandbox.supervisor import LOST, ProgramResult, Supervisor
 from goalseek.sandbox.view import Launch
 
 HIDING = 'env -i setsid sh -c \'echo $$ > "{pid}.new"; mv "{pid}.new" "{pid}"; exec sleep 7777\' &\n'

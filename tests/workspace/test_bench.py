@@ -19,7 +19,7 @@ from goalseek.manifest.tables import VerifyCommand
 from goalseek.measurement.verifier import run_command
 from goalseek.project.opening import open_project
 from goalseek.project.project import Project as OpenedProject
-from goalseek.sandbox.pipes import HeadAndTail
+from goalseek.sandbox.supervisor import HeadAndTail
 from goalseek.workspace.bench import Bench
 
 COPY = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'

@@ -9,7 +9,7 @@ from project import Project, answer
 
 from goalseek.errors import BAD_FINDING
 from goalseek.manifest.tables import ScopeTable
-from goalseek.workspace.scan import ListedFile, changed_paths, list_folder
+from goalseek.workspace.listing import ListedFile, changed_paths, list_folder
 from goalseek.workspace.scope import build_scope
 
 FILES = {"answer.json": answer(1), "other.txt": "not the candidate's\n"}

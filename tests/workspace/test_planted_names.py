@@ -15,7 +15,7 @@ from goalseek.git.paths import looks_like_git
 from goalseek.git.repository import Repository
 from goalseek.git.trees import TreeReader
 from goalseek.manifest.tables import ScopeTable
-from goalseek.workspace.changed_files import TreeFiles
+from goalseek.workspace.checkout import Changes
 from goalseek.workspace.forbidden_names import (
     RULES,
     STANDARD_LIBRARY,
@@ -27,9 +27,8 @@ from goalseek.workspace.forbidden_names import (
     instruction_part,
     output_hazards,
 )
-from goalseek.workspace.scan import Changes
 from goalseek.workspace.scope import build_scope, follow_link
-from goalseek.workspace.screening import Screening
+from goalseek.workspace.screening import Screening, TreeFiles
 
 JUDGE = {"answer.json": answer(1), "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'}
 EVERYTHING = {"writable": ["**", "!hidden"], "hidden": ["hidden/**"]}

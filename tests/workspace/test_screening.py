@@ -21,11 +21,9 @@ from goalseek.git.repository import Repository
 from goalseek.git.trees import TreeReader, visible_entries
 from goalseek.manifest.tables import ScopeTable
 from goalseek.workspace import screening
-from goalseek.workspace.changed_files import FolderFiles, gitignore_matcher, linked_instructions
-from goalseek.workspace.checkout import Checkout
-from goalseek.workspace.scan import Changes
+from goalseek.workspace.checkout import Changes, Checkout
 from goalseek.workspace.scope import Scope, build_scope
-from goalseek.workspace.screening import Screening, screen_trees
+from goalseek.workspace.screening import FolderFiles, Screening, gitignore_matcher, linked_instructions, screen_trees
 
 FILES = """other.txt notes/read.md hidden/more/labels.csv out/old.txt src/ordinary/__init__.py src/ordinary/code.py lines
     src/\u00e9 src/tool.py src/old.txt src/deep/x src/code.py data/open.txt data/labels.txt AGENTS.md CLAUDE.md

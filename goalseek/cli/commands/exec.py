@@ -29,9 +29,8 @@ from goalseek.project.opening import open_project
 from goalseek.project.project import Project
 from goalseek.providers.registry import manifest_commands
 from goalseek.sandbox import environment
-from goalseek.sandbox.pipes import HeadAndTail
 from goalseek.sandbox.policy import ProgramAccess
-from goalseek.sandbox.supervisor import launch_in_terminal
+from goalseek.sandbox.supervisor import HeadAndTail, launch_in_terminal
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

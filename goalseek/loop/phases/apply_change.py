@@ -31,10 +31,16 @@ from goalseek.phase_values import Change, Edit, Plan
 from goalseek.proposal.call import ask, build_call, credentials_of
 from goalseek.proposal.prompt import Request
 from goalseek.providers.answer import clean_title
-from goalseek.sandbox.redaction import Redactor
+from goalseek.sandbox.environment import Redactor
 from goalseek.values import Outcome, Phase, Reason, Usage
-from goalseek.workspace.changed_files import FolderFiles, gitignore_matcher, linked_instructions
-from goalseek.workspace.screening import MAX_BYTES, Screening, screen_trees
+from goalseek.workspace.screening import (
+    MAX_BYTES,
+    FolderFiles,
+    Screening,
+    gitignore_matcher,
+    linked_instructions,
+    screen_trees,
+)
 
 _MAX_NAMED = 5
 _MAX_LINE = 160

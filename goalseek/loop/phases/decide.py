@@ -28,8 +28,8 @@ from goalseek.providers.answer import APPROVED, CHANGES_REQUESTED, REJECTED, cle
 from goalseek.providers.provider import Reply
 from goalseek.statistics.stacking import ELIGIBLE
 from goalseek.values import Outcome, Phase, Reason
-from goalseek.workspace.changed_files import linked_instructions
 from goalseek.workspace.scope import overlap_matcher
+from goalseek.workspace.screening import linked_instructions
 from goalseek.workspace.workspace import Workspace
 
 MAX_TEXT_BYTES = 16 * 1024

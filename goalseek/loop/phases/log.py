@@ -23,7 +23,7 @@ from goalseek.proposal.launch import forget_calls
 from goalseek.providers.prompt_templates import versions
 from goalseek.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.values import Outcome, Phase, to_plain
-from goalseek.workspace.scan import digest_of
+from goalseek.workspace.listing import digest_of
 
 
 def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = None) -> IterationRecord:

@@ -1,38 +1,21 @@
-"""Listings of folders: their files by path, size, time and kind; what differs in one, and at mount points."""
+"""Listings of folders: their files by path, size, time and kind, and what differs between two."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import stat
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.disk import open_folder
 from goalseek.values import to_line
 from goalseek.workspace.scope import is_tool_cache
 
 if typing.TYPE_CHECKING:
     from goalseek.git.objects import Entry
-
-
-class Changes(Struct, frozen=True):
-    """The result of one walk: paths that are no longer as recorded, recorded ones that are gone, and new ones.
-
-    ``folders`` are new folders that hold nothing that was recorded. A changed or new path may be of any kind.
-    """
-
-    changed: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.changed or self.missing or self.added or self.folders)
 
 
 class ListedFile(Struct, frozen=True):
@@ -94,24 +77,3 @@ def changed_paths(before: Listing, after: Listing) -> list[str]:
     """The paths that are in one of the two only, or with another size, time or kind."""
     was, now = {item.path: item for item in before}, {item.path: item for item in after}
     return sorted(path for path in {**was, **now} if was.get(path) != now.get(path))
-
-
-def occupied_paths(root: Path, paths: Iterable[str]) -> list[str]:
-    """Of the paths in a tree that something is mounted on, those where more than an empty mount point stands.
-
-    A path below a link is none of them: the link itself is what somebody put there.
-    """
-
-    def is_occupied(path: str) -> bool:
-        *above, name = path.split("/")
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            folder = stack.enter_context(open_folder(root))
-            for part in above:
-                folder = stack.enter_context(open_folder(part, folder))
-            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode):
-                return bool(os.listdir(stack.enter_context(open_folder(name, folder))))
-            return not stat.S_ISREG(status.st_mode) or status.st_size > 0
-        return False
-
-    return [path for path in sorted(paths) if is_occupied(path)]
