@@ -18,14 +18,13 @@ _ANSWERED_AT_ONCE = ("-h", "--help", "--version")
 
 
 def run(arguments: list[str]) -> int:
-    """Runs one command line; gives the contract's exit code."""
+    """Runs one command line; gives the contract's exit code, also for an exception, which is shown on stderr."""
     prepare_streams()
     code = _exit_code_of(lambda: _run(arguments))
     return _exit_code_of(sys.stdout.flush) or code
 
 
 def _exit_code_of(act: Callable[[], int | None]) -> int:
-    """The exit code that ``act`` returns, or the one of the exception it raises, which is shown on stderr."""
     try:
         return act() or 0
     except GoalseekError as error:
@@ -83,7 +82,6 @@ def _run(arguments: list[str]) -> int:
 
 
 def _parse_command(arguments: list[str], top: list[str], rest: list[str]) -> tuple[Any, Any]:
-    """The command's module, and its parsed options. Raises GoalseekError for arguments that it does not take."""
     from goalseek.cli.options import Parser, add_options
 
     parser = Parser(prog="goalseek", add_help=False, usage="goalseek [OPTIONS] COMMAND ... (see goalseek --help)")
@@ -100,8 +98,9 @@ def _parse_command(arguments: list[str], top: list[str], rest: list[str]) -> tup
         hint = did_you_mean(name, COMMANDS) or "goalseek --help lists the commands"
         raise GoalseekError(f"there is no command {name!r}", hint)
     module: Any = importlib.import_module(f"goalseek.cli.commands.{name}")
-    own = Parser(prog=f"goalseek {name}", description=f"{COMMANDS[name].summary}.")
-    own.example = COMMANDS[name].example
+    summary, example = COMMANDS[name]
+    own = Parser(prog=f"goalseek {name}", description=f"{summary}.")
+    own.example = f"goalseek {example}"
     options.command_line = arguments
     options.command_name = name
     module.arguments(own)
@@ -111,9 +110,9 @@ def _parse_command(arguments: list[str], top: list[str], rest: list[str]) -> tup
 
 
 def _show_error(error: GoalseekError) -> int:
-    """Prints an error on stderr, without control characters: it may quote a program's output. Gives its exit code."""
     from goalseek.views.terminal_text import clean_text
 
+    # The message may quote a program's output, which may have control characters.
     print(f"goalseek: {clean_text(error.message)}", file=sys.stderr)
     if error.hint:
         print(f"  {clean_text(error.hint)}", file=sys.stderr)

@@ -22,11 +22,9 @@ class Parser(argparse.ArgumentParser):
     example = ""
 
     def error(self, message: str) -> NoReturn:
-        """Raises GoalseekError with the usage line."""
         raise GoalseekError(f"{self.prog}: {message}", self.format_usage().strip())
 
     def format_help(self) -> str:
-        """The help, ended by the example and a line that names the common options."""
         text = super().format_help()
         if not self.example:
             return text
@@ -34,9 +32,8 @@ class Parser(argparse.ArgumentParser):
         return f"{text}\nexample:\n  {self.example}\n\n{common}\n"
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
-        """Prints and flushes the help: argparse ends the process next, and would hide an error of writing."""
         print(self.format_help(), end="", file=file)
-        sys.stdout.flush()
+        sys.stdout.flush()  # argparse ends the process next, and would hide an error of writing
 
 
 def add_options(parser: argparse.ArgumentParser, is_top: bool) -> None:
@@ -50,24 +47,21 @@ def add_options(parser: argparse.ArgumentParser, is_top: bool) -> None:
 
 
 def add_proposer_options(parser: argparse.ArgumentParser) -> None:
-    """Adds ``--provider`` and ``--model`` to a command that proposes changes."""
     parser.add_argument("--provider", metavar="P", help="who proposes the changes (default: the manifest's)")
     parser.add_argument("--model", metavar="M", help="the model of the provider (default: the manifest's)")
 
 
 def add_committed_option(parser: argparse.ArgumentParser) -> None:
-    """Adds ``--committed`` to a command that may measure a baseline."""
     text = "a baseline leaves uncommitted changes out; the manifest alone is read as it lies there"
     parser.add_argument("--committed", action="store_true", help=text)
 
 
 def add_why_option(parser: argparse.ArgumentParser) -> None:
-    """Adds ``--why`` to a command by which a person rejects a change."""
     parser.add_argument("--why", metavar="TEXT", default="", help="the reason, for the records and for the agent")
 
 
 def refuse(*faults: tuple[bool, str, str]) -> None:
-    """Raises GoalseekError for the first fault that there is; each is whether there is, the message and the hint."""
+    """Raises GoalseekError for the first fault: each is whether it is there, the message and the hint."""
     for is_there, message, hint in faults:
         if is_there:
             raise GoalseekError(message, hint)
@@ -92,12 +86,11 @@ def start_folder(options: argparse.Namespace) -> Path:
 
 
 def load_manifest(options: argparse.Namespace) -> ManifestFile:
-    """The checked manifest that ``-C`` and ``-m`` name."""
     return load(find(start_folder(options), options.manifest))
 
 
 def load_manifest_to_look(options: argparse.Namespace) -> ManifestFile:
-    """The same for a command that only looks: where it is wrong now, the last good one, and a note that says so."""
+    """The manifest for a command that only looks: where it is wrong now, the last good one, and a note on stderr."""
     path = find(start_folder(options), options.manifest)
     try:
         return load(path)

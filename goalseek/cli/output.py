@@ -18,7 +18,6 @@ from goalseek.views.terminal_text import replace_unprintable
 
 
 def wants_json(options: argparse.Namespace) -> bool:
-    """Whether the answer is to be JSON."""
     return bool(options.json or options.query)
 
 
@@ -28,7 +27,6 @@ def print_json(options: argparse.Namespace, value: Any) -> None:
 
 
 def print_answer(options: argparse.Namespace, value: Any, *lines: str) -> None:
-    """Prints ``value`` as JSON where that is asked for, else the lines."""
     if wants_json(options):
         print_json(options, value)
     else:
@@ -56,7 +54,6 @@ def apply_query(options: argparse.Namespace, plain: Any) -> Any:
 
 
 def print_bytes(content: bytes) -> None:
-    """Writes bytes to standard output as they are."""
     sys.stdout.flush()
     try:
         sys.stdout.buffer.write(content)
@@ -66,7 +63,6 @@ def print_bytes(content: bytes) -> None:
 
 
 def print_message(options: argparse.Namespace, text: str) -> None:
-    """Prints a message on stderr; nothing with ``-q``."""
     if not options.quiet:
         print(replace_unprintable(text), file=sys.stderr)
 

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class Command(NamedTuple):
-    """A command as its help shows it: what it does, and a command line to start from."""
-
-    summary: str
-    example: str
-
-
-_GROUPS = {
+_GROUPS = {  # of each command what it does, and an example without the program's name
     "start": {
         "init": ("Ask a few questions, measure once and write the manifest", "init --template python"),
         "doctor": ("Check the project, and say what to correct before a long run", "doctor --quick"),
@@ -59,11 +51,7 @@ _GROUPS = {
         "completion": ("Print a completion script for bash, zsh or fish", "completion bash > goalseek.bash"),
     },
 }
-COMMANDS = {
-    name: Command(summary, f"goalseek {example}")
-    for commands in _GROUPS.values()
-    for name, (summary, example) in commands.items()
-}
+COMMANDS = {name: texts for commands in _GROUPS.values() for name, texts in commands.items()}
 
 REMOVED = {
     "rejudge": "read the recorded values in results.jsonl",
@@ -116,7 +104,7 @@ def usage_of(option: str) -> str:
 
 
 def removed_words(words: list[str]) -> str:
-    """What of a command line was removed, as ``REMOVED`` has it; "" where nothing was."""
+    """The key of ``REMOVED`` that a command line asks for; "" for none."""
 
     def asks_for(word: str, removed: str) -> bool:  # argparse took what shortens an option, too
         return fnmatchcase(word, removed) or (len(word) > len("--no") and removed.startswith(word))
@@ -131,13 +119,11 @@ def removed_words(words: list[str]) -> str:
 
 
 def topics() -> dict[str, Path]:
-    """The pages of the guide by their topics."""
     pages = {path.stem: path for path in (Path(__file__).parents[1] / "guide").glob("*.md")}
     return dict(sorted(pages.items()))
 
 
 def help_text(version: str) -> str:
-    """What ``goalseek --help`` prints."""
     lines = [
         "usage: goalseek [OPTIONS] COMMAND ...",
         "",

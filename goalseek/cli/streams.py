@@ -18,10 +18,7 @@ _SPELLINGS = dict(zip("→−±·…×’✓✗", ("->", "-", "+-", "|", "...", 
 
 
 class _Stream(io.TextIOWrapper):
-    """Standard output or standard error, whose write errors are handled."""
-
     def write(self, text: str) -> int:
-        """Writes all of ``text``; gives its length in characters."""
         try:
             return super().write(text)
         except OSError as error:
@@ -29,7 +26,6 @@ class _Stream(io.TextIOWrapper):
         return len(text)
 
     def flush(self) -> None:
-        """Writes out the buffer."""
         try:
             super().flush()
         except OSError as error:

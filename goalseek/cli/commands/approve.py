@@ -21,7 +21,6 @@ from goalseek.views.terminal_text import one_line
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``approve`` takes, and ``decline``."""
     parser.add_argument("iteration", type=int, metavar="N", help="the number of the iteration that waits")
     parser.epilog = (
         "Where the verdict rejects the change, the climb goes on either way. One that you decline is never tried again "
@@ -30,7 +29,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Stores the answer of the command that was called. Raises GoalseekError for an iteration that does not wait."""
     approval: Approval = options.command_name
     manifest = manifest_of_running_climb(load_manifest(options))
     standing = load_standing(manifest)

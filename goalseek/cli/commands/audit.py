@@ -12,7 +12,6 @@ from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_json, print_json_lines, print_message, wants_json
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation.rerun import rerun
-from goalseek.git.repository import Repository
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.audit import audit
 from goalseek.locks import project_lock
@@ -23,22 +22,25 @@ from goalseek.views.terminal_text import one_line
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``audit`` takes."""
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--rebuild", action="store_true", help="write results.jsonl again from git, then check it")
     only.add_argument("--rerun", type=int, metavar="N", help="measure iteration N again, and compare")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints a line for each difference; gives 0 where there is none."""
     manifest = load_manifest(options)
-    if options.rerun is not None:
-        return _rerun(options, manifest)
+    is_rerun = options.rerun is not None
     with contextlib.closing(open_repository(manifest)) as repository:
-        _refuse_empty(manifest, repository)
-        repository.make_own()
-        with project_lock(repository.own, doing="audit", manifest=manifest.path.resolve()):
-            report = audit(manifest, repository, options.rebuild)
+        refs = repository.refs()
+        if not (refs.ledger or refs.tip or manifest.results.exists()):
+            hint = "climb first: goalseek iterate; in a clone: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
+            raise GoalseekError(f"nothing to audit: there is no {repository.ledger_ref}", hint, StopReason.REPOSITORY)
+        if not is_rerun:
+            repository.make_own()
+            with project_lock(repository.own, doing="audit", manifest=manifest.path.resolve()):
+                report = audit(manifest, repository, options.rebuild)
+    if is_rerun:
+        return _rerun(options, manifest)
     differences = pluralize(len(report.deviations), "difference")
     summary = f"{pluralize(report.records, 'record')}, {differences}; {report.seals}"
     if wants_json(options):
@@ -59,9 +61,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _rerun(options: argparse.Namespace, manifest: ManifestFile) -> int:
-    """Measures again and compares with the record; gives 0 where the numbers are equal or differ within the noise."""
-    with contextlib.closing(open_repository(manifest)) as repository:
-        _refuse_empty(manifest, repository)
     with open_project(manifest, doing="audit --rerun") as project:
         result = rerun(project, options.rerun, lambda text: print_message(options, text))
     if wants_json(options):
@@ -74,12 +73,3 @@ def _rerun(options: argparse.Namespace, manifest: ManifestFile) -> int:
         print("\n".join(f"  {one_line(line)}" for line in result.found.text))
         print_message(options, f"audit: it took {format_duration(result.seconds)}; nothing was recorded")
     return BAD_FINDING if result.found.how == "differs" else 0
-
-
-def _refuse_empty(manifest: ManifestFile, repository: Repository) -> None:
-    """Raises GoalseekError, and writes nothing, where nothing was ever recorded or fetched."""
-    refs = repository.refs()
-    if refs.ledger or refs.tip or manifest.results.exists():
-        return
-    hint = "climb first: goalseek iterate; in a clone: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
-    raise GoalseekError(f"nothing to audit: there is no {repository.ledger_ref}", hint, StopReason.REPOSITORY)

@@ -14,13 +14,11 @@ from goalseek.project.opening import open_project, refuse_while_asking
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``baseline`` takes."""
     parser.add_argument("--from", dest="source", metavar="REV", help="the code to measure (default: the incumbent's)")
     add_committed_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measures a baseline."""
     with open_project(load_manifest(options), choose_view(options), doing="baseline") as project:
         refuse_while_asking(project, "a new baseline")
         project.is_committed_only = options.committed

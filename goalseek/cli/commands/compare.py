@@ -14,26 +14,19 @@ from goalseek.doctor.checks import check_fit
 from goalseek.doctor.doctor import NothingToKeep
 from goalseek.doctor.subject import Subject
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
-from goalseek.evaluation.compare import (
-    Revision,
-    compare_revisions,
-    measure_pairs,
-    refuse_other_ruler,
-    revisions_to_compare,
-)
+from goalseek.evaluation import compare
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.humanize import format_distinct, format_duration, format_number, pluralize
 from goalseek.project.opening import open_project
-from goalseek.project.project import Project
 from goalseek.statistics.intervals import PAIRS
 from goalseek.statistics.scale import median
 from goalseek.views.terminal_text import painter
 
 Pairs = list[tuple[MeasuredValue, MeasuredValue]]
+Revisions = tuple[compare.Revision, compare.Revision]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``compare`` takes."""
     parser.add_argument(
         "before",
         metavar="A",
@@ -51,7 +44,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measures, and says which is better."""
     usage = "goalseek compare A [B] compares A with B or HEAD; goalseek compare --dirty compares HEAD with the checkout"
     has_both = options.dirty and options.after is not None
     refuse(
@@ -66,12 +58,19 @@ def run(options: argparse.Namespace) -> int:
     code = 0
     with contextlib.suppress(NothingToKeep), open_project(manifest, line_view(options), doing="compare") as project:
         names = ["HEAD" if side is None else side for side in (options.before, options.after)]
-        before, after = revisions_to_compare(project, names[0], None if options.dirty else names[1])
-        _check_sides(project, before, after)
-        refuse_other_ruler(project, before.config.scope, before, after)
+        before, after = compare.revisions_to_compare(project, names[0], None if options.dirty else names[1])
+        files = [project.repository.objects.files(side.tree) for side in (before, after)]
+        both = {**files[0], **files[1]}  # a file that a writable glob matches may be in either
+        for side, entries, places in zip((before, after), files, (("globs", "environment"), ()), strict=True):
+            try:
+                check_fit(Subject(project, side.config, "compare", entries, both, side.name), places)
+            except GoalseekError as error:
+                end = error.stop_reason or error.exit_code
+                raise GoalseekError(f"{side.name}: {error.message}", error.hint, end) from None
+        compare.refuse_other_ruler(project, before.config.scope, before, after)
         unit = before.config.manifest.metric.unit
         try:
-            for pair in measure_pairs(project, before, after, options.count):
+            for pair in compare.measure_pairs(project, before, after, options.count):
                 pairs.append(pair)
                 values = ", ".join(
                     f"{side.name} {format_number(measurement.value, unit)} ({format_duration(measurement.seconds)})"
@@ -92,21 +91,10 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def _check_sides(project: Project, before: Revision, after: Revision) -> None:
-    """Raises GoalseekError for a tree that does not fit the manifest."""
-    files = [project.repository.objects.files(side.tree) for side in (before, after)]
-    code = {**files[0], **files[1]}  # a file that a writable glob matches may be in either
-    for side, entries, places in zip((before, after), files, (("globs", "environment"), ()), strict=True):
-        try:
-            check_fit(Subject(project, side.config, "compare", entries, code, side.name), places)
-        except GoalseekError as error:
-            end = error.stop_reason or error.exit_code
-            raise GoalseekError(f"{side.name}: {error.message}", error.hint, end) from None
-
-
-def _print_pairs(options: argparse.Namespace, revisions: tuple[Revision, Revision], pairs: Pairs) -> None:
+def _print_pairs(options: argparse.Namespace, revisions: Revisions, pairs: Pairs) -> None:
     manifest = revisions[0].config.manifest
-    metric, comparison, columns = manifest.metric, compare_revisions(manifest.metric, pairs), zip(*pairs, strict=True)
+    metric, columns = manifest.metric, zip(*pairs, strict=True)
+    comparison = compare.compare_revisions(metric, pairs)
     settled = comparison.settled
     sides = list(zip(revisions, columns, (settled.before, settled.after), strict=True))
     if wants_json(options):

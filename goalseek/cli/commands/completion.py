@@ -63,12 +63,10 @@ compdef _goalseek goalseek
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``completion`` takes."""
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads the script")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the script."""
     parsers = {name: command_parser(name) for name in COMMANDS}
     print({"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell](parsers, command_parser("")), end="")
     return 0
@@ -86,7 +84,6 @@ def command_parser(name: str) -> Parser:
 
 
 def options_of(parser: Parser) -> list[argparse.Action]:
-    """The options, without the positional arguments."""
     return [action for action in parser._actions if action.option_strings]
 
 
@@ -96,7 +93,6 @@ def places_of(parser: Parser) -> list[str]:
 
 
 def choices_of(action: argparse.Action) -> str:
-    """The choices of its value, with spaces between; "" where any value will do."""
     return " ".join(map(str, action.choices or ()))
 
 
@@ -126,7 +122,6 @@ def _bash(parsers: dict[str, Parser], top: Parser) -> str:
 
 
 def _words_after(parser: Parser) -> str:
-    """Every word that may follow the command, except the values of options."""
     words = [word for option in options_of(parser) for word in option.option_strings]
     return " ".join(dict.fromkeys([*words, *" ".join(places_of(parser)).split()]))
 
@@ -138,7 +133,7 @@ def _zsh(parsers: dict[str, Parser], top: Parser) -> str:
         specs += [f"'{index}: :({choices})'" for index, choices in enumerate(places_of(parser), start=1)]
         cases.append(f"                {name}) _arguments {' '.join(specs)} '*:file:_files' ;;")
     return _ZSH % {
-        "described": "\n".join(f"        {_quote(f'{name}:{COMMANDS[name].summary}')}" for name in parsers),
+        "described": "\n".join(f"        {_quote(f'{name}:{COMMANDS[name][0]}')}" for name in parsers),
         "top": "\n".join(f"        {spec} \\" for option in options_of(top) for spec in _zsh_option(option)),
         "cases": "\n".join(cases),
     }
@@ -153,7 +148,7 @@ def _zsh_option(option: argparse.Action) -> list[str]:
 def _fish(parsers: dict[str, Parser], top: Parser) -> str:
     lines = []
     for name, parser in parsers.items():
-        lines.append(f"complete -c goalseek -n __fish_use_subcommand -f -a {name} -d {_quote(COMMANDS[name].summary)}")
+        lines.append(f"complete -c goalseek -n __fish_use_subcommand -f -a {name} -d {_quote(COMMANDS[name][0])}")
         condition = f"-n '__fish_seen_subcommand_from {name}'"
         lines += [f"complete -c goalseek {condition} {_fish_option(option)}" for option in options_of(parser)]
         lines += [f"complete -c goalseek {condition} -a '{choices}'" for choices in places_of(parser)]
@@ -169,5 +164,4 @@ def _fish_option(option: argparse.Action) -> str:
 
 
 def _quote(text: str) -> str:
-    """In single quotes, for all three shells; an apostrophe in it becomes a typographic one."""
-    return "'" + text.replace("'", "’") + "'"  # noqa: RUF001 - a typographic apostrophe
+    return "'" + text.replace("'", "’") + "'"  # noqa: RUF001 - no shell ends its quotes at a typographic apostrophe

@@ -11,6 +11,5 @@ run = approve.run
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``decline`` takes."""
     approve.arguments(parser)
     add_why_option(parser)

@@ -37,13 +37,12 @@ _IDENTITY = {"NAME": "goalseek demo", "EMAIL": "demo@localhost"}
 
 
 def fixtures() -> dict[str, tuple[Path, Path]]:
-    """The folder and the manifest of every example by its name. Raises GoalseekError where there is none."""
+    """The folder and the manifest of every example by its name."""
     trees, manifests = data_folder("fixtures"), sorted(data_folder("manifests").glob("*.toml"))
     return {path.stem: (trees / path.stem, path) for path in manifests if (trees / path.stem).is_dir()}
 
 
 def summary_of(folder: Path) -> str:
-    """The first sentence of an example's README."""
     return first_sentence((folder / "README.md").read_text("utf-8"))
 
 
@@ -73,7 +72,6 @@ def begin_with_template(options: argparse.Namespace, folder: Path) -> int:
 
 
 def _copy_example(source: Path, folder: Path) -> list[str]:
-    """Copies a folder of the package's data; gives the names in it. Raises GoalseekError where one is there already."""
     names = sorted(path.name for path in source.iterdir() if path.name not in _NOT_COPIED)
     if taken := next((name for name in names if os.path.lexists(folder / name)), None):
         raise GoalseekError(f"{folder / taken} is there already", "take another folder: goalseek -C FOLDER")
@@ -83,7 +81,6 @@ def _copy_example(source: Path, folder: Path) -> list[str]:
 
 
 def _commit_files(folder: Path, names: list[str], message: str) -> None:
-    """Makes a folder a repository with these files as its first commit, whatever the user's git is told to do."""
     git("init", "--quiet", "--initial-branch=main", "--template=", str(folder))
     git("add", "--all", "--force", "--", *names, folder=folder)
     who = {f"GIT_{role}_{name}": value for role in ("AUTHOR", "COMMITTER") for name, value in _IDENTITY.items()}
@@ -100,7 +97,6 @@ def data_folder(name: str) -> Path:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``demo`` takes."""
     parser.add_argument("name", metavar="NAME", nargs="?", default=DEFAULT, help="the example (default: digits)")
     parser.add_argument("target", metavar="DIR", nargs="?", help="a new or empty folder (default: goalseek-demo-NAME)")
     parser.add_argument("-n", dest="count", type=int, metavar="N", help="how many iterations (default: under a minute)")
@@ -109,7 +105,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Makes the repository, climbs, and says what happened and what to type next."""
     by_name = fixtures()
     refuse(
         (options.count is not None and options.count < 1, f"-n {options.count}: at least 1", "-n 10"),
@@ -155,8 +150,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _moved_lines(records: Sequence[IterationRecord], elapsed: float) -> list[str]:
-    """What became of those that others landed before; nothing where one followed the other."""
-
     def numbers_with(reason: Reason) -> str:
         found = [one.iteration for one in records if reason in [attempt.reason for attempt in one.attempts]]
         return format_ranges(sorted(found)) or "none"
@@ -187,5 +180,4 @@ def _closing_lines(loaded: ManifestFile) -> list[str]:
 
 
 def commit_command(files: Iterable[str]) -> str:
-    """The line that commits what a climb begins with."""
     return f"git add {' '.join(map(shlex.quote, files))} && git commit -m 'Something to climb'"

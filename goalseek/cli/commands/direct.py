@@ -16,7 +16,6 @@ from goalseek.views.terminal_text import replace_unprintable
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``direct`` takes."""
     parser.add_argument("text", nargs="?", metavar="TEXT", help="what the agent is told in its prompt")
     parser.add_argument("--from", dest="first", type=int, metavar="N", help="the first iteration (default: the next)")
     parser.add_argument("--to", dest="last", type=int, metavar="M", help="the last iteration (default: none)")
@@ -25,7 +24,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Adds, lists or drops a direction."""
     manifest = manifest_of_running_climb(load_manifest(options))
     refuse_missing_home(manifest)
     folder = manifest.directions

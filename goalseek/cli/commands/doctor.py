@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import sys
 
 from goalseek.cli.options import add_committed_option, load_manifest
@@ -11,14 +10,13 @@ from goalseek.cli.output import YES, ask_person, print_json_lines, print_message
 from goalseek.doctor.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.manifest.loading import with_manifest_option
-from goalseek.values import Finding, to_plain
-from goalseek.views.terminal_text import Paint, clean_text, painter
+from goalseek.values import to_plain
+from goalseek.views.terminal_text import clean_text, painter
 
 _MARKS = {"good": ("✓", "green"), "note": ("!", "magenta"), "wrong": ("✗", "red")}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``doctor`` takes."""
     parser.add_argument("--quick", action="store_true", help="make only checks that do not run the verifier")
     parser.add_argument("--outside", action="store_true", help="run a command that failed in the sandbox outside it")
     parser.add_argument("--live", action="store_true", help="ask the provider one question; may cost a little")
@@ -27,12 +25,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints each finding as it comes; gives 1 where one must be corrected."""
+
+    def on_message(text: str) -> None:
+        print_message(options, text)
+
+    def ask_consent(is_known: bool) -> bool:  # to run a command outside the sandbox; is the cause of its failure known?
+        if options.outside or is_known or not (sys.stdin.isatty() and sys.stderr.isatty()) or wants_json(options):
+            return bool(options.outside)
+        question = "the verifier failed in the sandbox. Run it once outside, as you, to find the cause? y/n"
+        try:
+            return ask_person(question, "n", str.lower) in YES
+        except GoalseekError:  # the terminal was closed: no answer is no consent
+            return False
+
     paint = painter(sys.stdout, options.color)
     is_well = True
-    may_leave = functools.partial(_may_leave, options)
-    on_message = functools.partial(print_message, options)
     manifest, is_quick, is_live = load_manifest(options), options.quick, options.live
-    for finding in examine(manifest, is_quick, on_message, may_leave, is_live, options.committed):
+    for finding in examine(manifest, is_quick, on_message, ask_consent, is_live, options.committed):
         is_well = is_well and finding.ok
         if wants_json(options):
             plain = to_plain(finding)
@@ -40,29 +49,11 @@ def run(options: argparse.Namespace) -> int:
             print_json_lines(options, [{**row, **plain}])
             sys.stdout.flush()
         else:
-            print(_finding_lines(finding, paint, options.manifest), flush=True)
+            first, *rest = clean_text(finding.text).split("\n")
+            lines = [f"{paint(*_MARKS[finding.level])} {finding.place:<12} {first}"]
+            lines += [f"  {'':<12} {line}" for line in rest]
+            if finding.remedy:
+                remedy = with_manifest_option(finding.remedy, options.manifest)
+                lines.append(f"  {'':<12} {paint('→ ' + remedy, 'grey')}")
+            print("\n".join(lines), flush=True)
     return 0 if is_well else BAD_FINDING
-
-
-def _may_leave(options: argparse.Namespace, is_known: bool) -> bool:
-    """Whether a command may run outside the sandbox: by ``--outside``, or by the answer of a person at the terminal.
-
-    Nothing is asked where the cause of its failure ``is_known``.
-    """
-    if options.outside or is_known or not (sys.stdin.isatty() and sys.stderr.isatty()) or wants_json(options):
-        return bool(options.outside)
-    question = "the verifier failed in the sandbox. Run it once outside, as you, to find the cause? y/n"
-    try:
-        return ask_person(question, "n", str.lower) in YES
-    except GoalseekError:  # the terminal was closed: no answer is no consent
-        return False
-
-
-def _finding_lines(finding: Finding, paint: Paint, manifest: str | None) -> str:
-    """``✗ verifier     the finding``, with its further lines and its remedy below."""
-    first, *rest = clean_text(finding.text).split("\n")
-    lines = [f"{paint(*_MARKS[finding.level])} {finding.place:<12} {first}"]
-    lines += [f"  {'':<12} {line}" for line in rest]
-    if finding.remedy:
-        lines.append(f"  {'':<12} {paint('→ ' + with_manifest_option(finding.remedy, manifest), 'grey')}")
-    return "\n".join(lines)

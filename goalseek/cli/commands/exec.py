@@ -34,7 +34,6 @@ from goalseek.sandbox.supervisor import HeadAndTail, launch_in_terminal
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``exec`` takes."""
     parser.epilog = (
         "With --as verify, it runs where the last verify command runs, with what setup gives, and the outputs of the "
         "earlier commands where log.keep_outputs kept them. No measurement sees what it leaves there."
@@ -47,7 +46,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs the command on this terminal; gives its exit code. What it changes in the tree is undone."""
     manifest = load_manifest(options)
     words = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     with open_project(manifest, doing="exec") as project:
@@ -117,7 +115,7 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
 
 @contextlib.contextmanager
 def _agent(project: Project, config: Config, tree: str) -> Iterator[Place]:
-    """The agent's access, environment and folder: the workspace, or of another tree the files visible to an agent."""
+    """The same of the agent: the workspace, or a folder with the files of another tree that an agent may see."""
     workspace = project.workspace(config)
     root, scratch, incumbent = workspace.root, project.places.scratch, project.standing.incumbent
     if incumbent is None or tree != incumbent.tree:

@@ -10,13 +10,12 @@ import re
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import Any
 
 from goalseek.cli.output import print_answer, wants_json
 from goalseek.cli.registry import COMMANDS, topics
 from goalseek.errors import GoalseekError
 from goalseek.humanize import did_you_mean, first_sentence
-from goalseek.manifest.keys import Key, find_keys, manifest_keys
+from goalseek.manifest.keys import find_keys, manifest_keys
 from goalseek.views.terminal_text import is_coloured, terminal_width
 
 _WIDEST = 100
@@ -35,16 +34,9 @@ OTHER_NAMES = {
     }.items()
     for word in words.split()
 }
-_HEAD = ("goalseek help TOPIC shows one of these pages:", "")
-_FOOT = (
-    "",
-    "goalseek --help lists the commands; goalseek help COMMAND shows the options of one.",
-    "goalseek help KEY explains a key or a table of the manifest, such as scope.share or '[limits]'.",
-)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``help`` takes."""
     keys = manifest_keys()
     names = dict.fromkeys([*topics(), *COMMANDS, *keys, *(key.last_name for key in keys.values())])
 
@@ -81,13 +73,17 @@ def search_guide(text: str) -> list[dict[str, str]]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the list of topics, a page, what a key means, or the topics of the pages that have a word."""
     if options.topic is None:
         rows = [
             {"topic": topic, "summary": first_sentence(page.read_text("utf-8")).replace("`", "")}
             for topic, page in topics().items()
         ]
-        _list_topics(options, rows, _HEAD, _FOOT)
+        foot = (
+            "",
+            "goalseek --help lists the commands; goalseek help COMMAND shows the options of one.",
+            "goalseek help KEY explains a key or a table of the manifest, such as scope.share or '[limits]'.",
+        )
+        _list_topics(options, rows, "goalseek help TOPIC shows one of these pages:", foot)
     elif page := _page_of(options.topic):
         text = topics()[page].read_text("utf-8")
         if page in COMMANDS:
@@ -118,21 +114,24 @@ def run(options: argparse.Namespace) -> int:
                 example = "\n".join(filter(None, [key.header, key.example]))
                 texts.append(f"{key.name}: {key.kind}\n{key.text}\n\n{example}")
             text = "\n\n\n".join(texts)
-        print_answer(options, [_key_fields(key) for key in keys], text)
+        fields = [
+            {
+                "key": key.name,
+                "kind": key.kind,
+                "text": key.text,
+                "table": key.header,
+                "example": None if key.inner else key.example,
+            }
+            for key in keys
+        ]
+        print_answer(options, fields, text)
     else:
-        head = (f"no page is called {options.topic!r}; goalseek help TOPIC shows one that has the word:", "")
+        head = f"no page is called {options.topic!r}; goalseek help TOPIC shows one that has the word:"
         _list_topics(options, search_guide(options.topic), head)
     return 0
 
 
-def _key_fields(key: Key) -> dict[str, Any]:
-    example = None if key.inner else key.example
-    return {"key": key.name, "kind": key.kind, "text": key.text, "table": key.header, "example": example}
-
-
-def _list_topics(
-    options: argparse.Namespace, rows: list[dict[str, str]], head: Sequence[str], foot: Sequence[str] = ()
-) -> None:
+def _list_topics(options: argparse.Namespace, rows: list[dict[str, str]], head: str, foot: Sequence[str] = ()) -> None:
     indent = 4 + max(len(topic) for topic in topics())
     columns = max(terminal_width(sys.stdout) or sys.maxsize, 2 * indent)
     lines = [
@@ -142,4 +141,4 @@ def _list_topics(
             f"  {row['topic']:<{indent - 2}}{row['summary']}", columns, subsequent_indent=" " * indent
         )
     ]
-    print_answer(options, rows, *head, *lines, *foot)
+    print_answer(options, rows, head, "", *lines, *foot)

@@ -127,7 +127,6 @@ def _asks(options: argparse.Namespace) -> bool:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``init`` takes."""
     parser.add_argument("--yes", action="store_true", help="ask nothing: take what the files suggest")
     parser.add_argument("--template", metavar="T", help="begin with a complete example: " + ", ".join(templates()))
     parser.add_argument("--writable", metavar="GLOB", action="append", help="what the agent may change; repeatable")
@@ -145,7 +144,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Gets the answers, measures once, and leaves the manifest, whether there is a number or not."""
     folder, name = start_folder(options), options.manifest
     if options.template:
         return begin_with_template(options, folder)

@@ -27,7 +27,6 @@ from goalseek.project.project import Project
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``iterate`` takes."""
     many = parser.add_mutually_exclusive_group()
     many.add_argument(
         "-n", dest="count", type=int, metavar="N", help="the number of iterations (default: 1, or the jobs)"
@@ -44,7 +43,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs the iterations; gives the exit code of the stop."""
     manifest = load_manifest(options)
     if options.count is not None and options.count < 1:
         raise GoalseekError(f"-n {options.count}: at least 1", "-n 10, or --forever")
@@ -77,10 +75,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def climb(project: Project, ends: stop.Ends, jobs: int | None = None) -> int:
-    """Iterates until ``ends`` or a limit, with so many ``jobs`` at once; gives the exit code."""
-    deque(
-        iterate(Invocation(project, ends, jobs)), maxlen=0
-    )  # no Python code between two records: the loop gets every signal
+    # No Python code runs between two records: the loop gets every signal.
+    deque(iterate(Invocation(project, ends, jobs)), maxlen=0)
     return project.stop.exit_code if project.stop else 0
 
 

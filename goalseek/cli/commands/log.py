@@ -23,7 +23,6 @@ _FLUSH_SECONDS = 0.1
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``log`` takes."""
     parser.add_argument("--last", type=int, metavar="N", help="only the newest N")
     parser.add_argument("--outcome", choices=[outcome.value for outcome in Outcome], help="only this outcome")
     reasons = [reason.value for reason in Reason if reason != Reason.MOVED]
@@ -35,7 +34,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints or exports the records."""
     if options.last is not None and options.last < 1:
         raise GoalseekError(f"--last {options.last}: at least 1", "--last 20")
     iteration, moment = parse_since(options.since, datetime.now(UTC)) if options.since is not None else (0, None)

@@ -19,7 +19,6 @@ _OPEN_SIDES = (-math.inf, math.inf)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``manifest`` takes."""
     parser.add_argument("what", nargs="?", choices=("show", "schema"), default="show", help="default: show")
     package = Path(__file__).parents[2]
     parser.epilog = (
@@ -31,7 +30,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the manifest or a schema."""
     if options.what == "schema":
         name = options.of or "manifest"
         if options.query:
@@ -58,7 +56,7 @@ def _with_toml_names(plain: Any) -> Any:
 
 
 def _without_none(value: Any) -> Any:
-    """Replaces None, which TOML lacks: a default of None is left out, another is "none", an open bound is infinite."""
+    # TOML lacks None: a default of None is left out, another is "none", an open bound is infinite.
     if isinstance(value, Struct):
         fields = {field.name: (getattr(value, field.name), field.default) for field in structs.fields(value)}
         return {

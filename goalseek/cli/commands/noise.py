@@ -44,7 +44,6 @@ _EXAMPLE = "goalseek noise --run CMD --regex 'loss: ([0-9.]+)'"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``noise`` takes."""
     parser.add_argument("-n", dest="count", type=int, metavar="N", default=10, help="the number of runs (default: 10)")
     alone = parser.add_argument_group("without a manifest, in any folder, outside the sandbox")
     alone.add_argument(
@@ -135,7 +134,6 @@ def _print_noise(
     what: str,
     plain: dict[str, Any],
 ) -> int:
-    """Prints each result as it comes, then the statistics, also after an interrupt; gives the exit code."""
     measurements: list[MeasuredValue] = []
     failures: list[Failure] = []
     interrupt, seconds = None, 0.0

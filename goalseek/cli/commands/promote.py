@@ -53,12 +53,10 @@ class Promotion(Struct, frozen=True):
 
     @property
     def iterations(self) -> set[int]:
-        """The iterations whose changes go home."""
         return {number for commit in self.promoted for number in commit.iterations}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``promote`` takes."""
     parser.add_argument("--branch", metavar="NAME", help="make the commits, on this new branch")
     parser.add_argument("--onto", metavar="REV", help="the base (default: the commit that the climb began at)")
     parser.add_argument("--squash", action="store_true", help="make one commit of them")
@@ -111,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
 def _promotion_maker(
     options: argparse.Namespace, manifest: ManifestFile, repository: Repository, left_out: Set[int]
 ) -> Callable[[Objects], Promotion]:
-    """A function that makes the promotion, and the trees of its commits among the objects that it is given."""
+    """A function that makes the promotion, and writes the trees of its commits to the objects that it is given."""
     if options.branch is not None:
         as_user.refuse_branch(repository, options.branch)
     paths = cache_paths(repository.location, base_of(manifest, repository.top), repository.name)
@@ -168,7 +166,6 @@ def _promotion_maker(
 
 
 def _left_out(options: argparse.Namespace) -> set[int]:
-    """The iterations that ``--without`` names."""
     words = [word.strip() for text in options.without for word in text.split(",")]
     for word in words:
         if not (word.isascii() and word.isdigit()):
@@ -177,7 +174,6 @@ def _left_out(options: argparse.Namespace) -> set[int]:
 
 
 def _flags(options: argparse.Namespace) -> str:
-    """The options that say what goes home, as they are typed."""
     return "".join(f" --without {number}" for number in sorted(_left_out(options)))
 
 
@@ -189,7 +185,7 @@ def _carry_out(
     project: Project | None = None,
     ablation: Ablation | None = None,
 ) -> int:
-    """Checks first, then measures where there is a ``project``, then writes: an early end can be repeated."""
+    # First checks, then measurements where there is a project, then writing: an early end can be repeated.
     make_promotion = _promotion_maker(options, manifest, repository, left_out)
     patch = commit = result = None
     is_page = options.patch != "-" and not wants_json(options)

@@ -15,7 +15,6 @@ from goalseek.project.opening import open_project, open_repository
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``prune`` takes."""
     help_text = (
         "keep the newest N artifact folders (default: log.keep_runs); the baseline's and the best's stay in any case"
     )
@@ -24,7 +23,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Removes workspace, bench, and old artifact folders, under the lock of the project."""
     if options.keep is not None and options.keep < 0:
         raise GoalseekError(f"--keep {options.keep}: 0 or more", "--keep 500")
     manifest = load_manifest(options)

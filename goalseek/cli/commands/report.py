@@ -22,7 +22,6 @@ _FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``report`` takes."""
     results = "a results.jsonl from elsewhere, or its folder (default: this project's)"
     parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
     where = "FILE.html or FILE.md (for a pull request); - is stdout (default: report.html beside the records)"
@@ -34,7 +33,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Writes the report and prints its path, or serves it."""
     refuse_two_outputs(options, "-o", options.file, "the report")
     is_copy = options.settle and options.results is not None
     refuse(

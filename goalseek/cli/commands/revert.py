@@ -14,7 +14,6 @@ from goalseek.project.opening import open_project, refuse_while_asking
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``revert`` takes."""
     parser.add_argument("iteration", type=int, metavar="N", help="the number of a kept iteration")
     add_why_option(parser)
     parser.epilog = (
@@ -24,7 +23,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Takes a kept change back."""
     with open_project(load_manifest(options), choose_view(options), doing="revert") as project:
         refuse_while_asking(project, "taking a change back")
         check_fit(subject_of(project, "revert"))

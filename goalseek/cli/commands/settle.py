@@ -14,7 +14,6 @@ from goalseek.project.opening import open_project
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """``settle`` takes nothing of its own."""
     parser.epilog = (
         "The numbers that decided are the best of many, so they flatter. The runs of settle decide nothing: their "
         "difference is what the kept changes gain. metric.settle is the number of pairs (default: 5)."
@@ -22,13 +21,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Settles the climb, and records the result."""
     settle_climb(options, choose_view(options))
     return 0
 
 
 def settle_climb(options: argparse.Namespace, watch: Observer) -> None:
-    """Settles the climb that the options name, and records the result."""
     with open_project(load_manifest(options), watch, doing="settle") as project:
         check_fit(subject_of(project, "settle"))
         settle_on_request(project, project.config())

@@ -31,7 +31,6 @@ _SETTLED = ("settled", "settle")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``show`` takes."""
     parser.add_argument(
         "which",
         nargs="?",
@@ -50,7 +49,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the record, or the parts that the options name."""
     manifest = load_manifest(options)
     if options.which in _SETTLED:
         return _show_settled(options, manifest)
@@ -71,15 +69,34 @@ def run(options: argparse.Namespace) -> int:
         prompts = read_prompts(folder) or [("prompt", _artifact(record, folder, "prompt.md"))]
         parts["prompt"] = b"".join(f"== {name} ==\n".encode() + text for name, text in prompts)
     if options.output:
-        parts["output"] = _printed_output(folder)
+        from goalseek.ledger.artifacts import ATTEMPTS, REVIEWS, list_attempt_files
+
+        last = ("provider_output.md", "verifier.log")
+        attempts = [f"{ATTEMPTS}/{name}" for name in list_attempt_files(folder, last)]
+        reviews = [f"{REVIEWS}/{path.name}" for path in sorted((folder / REVIEWS).glob("*.md"))]
+        texts = []
+        for name in (*attempts, *last, *reviews):
+            if (folder / name).exists():
+                text = (folder / name).read_bytes()
+                texts += [f"== {name} ==\n".encode(), text, b"" if text.endswith(b"\n") or not text else b"\n"]
+        parts["output"] = b"".join(texts)
     count = _copy_files(options, folder, Path(options.files)) if options.files is not None else 0
     if wants_json(options):
         fields: dict[str, object] = {name: text.decode("utf-8", "replace") for name, text in parts.items()}
         fields |= {"files": count, "folder": options.files} if options.files else {}
         print_json(options, fields or record)
         return 0
+    paint = painter(sys.stdout, options.color)
     for name, content in parts.items():
-        _print_part(options, content, name == "diff", folder)
+        if sys.stdout.isatty() or options.color == "always":
+            printed = strip_colour(content.decode("utf-8", "replace"))
+            printed = paint_patch(printed, paint) if name == "diff" else replace_unprintable(printed)
+            print(printed, end="")
+            continue
+        shown = escape_controls(content)
+        print_bytes(shown)
+        if shown != content:
+            print_message(options, f"control characters are escaped: the files in {folder} have them as they are")
     if parts:
         standing = load_standing(manifest) if options.diff and not options.all and options.which == "best" else None
         if standing and (standing.keeps > 1 or standing.taken_back):
@@ -98,13 +115,12 @@ def run(options: argparse.Namespace) -> int:
         by = None if is_in_tip else standing.taken_back.get(record.iteration)
         history = History(manifest.results)
         parents = [parent for number in record.stacked if (parent := history.iteration(number))]
-        paint, width = painter(sys.stdout, options.color), terminal_width(sys.stdout)
+        width = terminal_width(sys.stdout)
         print("\n".join(record_page(record, paint, width, folder.is_dir(), guards, parents, by)))
     return 0
 
 
 def _show_settled(options: argparse.Namespace, manifest: ManifestFile) -> int:
-    """Prints what was settled of the best, with its pairs. Raises GoalseekError where nothing is settled."""
     if options.diff or options.all or options.plan or options.prompt or options.output or options.files is not None:
         raise GoalseekError("what was settled has pairs, and no artifacts", "goalseek show settled")
     record = load_standing(manifest).settled
@@ -115,32 +131,6 @@ def _show_settled(options: argparse.Namespace, manifest: ManifestFile) -> int:
     lines = [f"{name:>6}  {before:>12}  {after:>12}" for name, before, after in rows]
     print_answer(options, record, f"{record.metric}, settled at iteration {record.iteration}: {record.why}", *lines)
     return 0
-
-
-def _printed_output(folder: Path) -> bytes:
-    """The output of the iteration: earlier attempts, provider, verifier, reviews."""
-    from goalseek.ledger.artifacts import ATTEMPTS, REVIEWS, list_attempt_files
-
-    last = ("provider_output.md", "verifier.log")
-    reviews = [f"{REVIEWS}/{path.name}" for path in sorted((folder / REVIEWS).glob("*.md"))]
-    texts = []
-    for name in (*(f"{ATTEMPTS}/{other}" for other in list_attempt_files(folder, last)), *last, *reviews):
-        if (folder / name).exists():
-            text = (folder / name).read_bytes()
-            texts += [f"== {name} ==\n".encode(), text, b"" if text.endswith(b"\n") or not text else b"\n"]
-    return b"".join(texts)
-
-
-def _print_part(options: argparse.Namespace, content: bytes, is_patch: bool, folder: Path) -> None:
-    """Prints the bytes to a file or pipe, control characters escaped; on a terminal, or in colour, without these."""
-    if not sys.stdout.isatty() and options.color != "always":
-        shown = escape_controls(content)
-        print_bytes(shown)
-        if shown != content:
-            print_message(options, f"control characters are escaped: the files in {folder} have them as they are")
-        return
-    text = strip_colour(content.decode("utf-8", "replace"))
-    print(paint_patch(text, painter(sys.stdout, options.color)) if is_patch else replace_unprintable(text), end="")
 
 
 def find_record(manifest: ManifestFile, which: str) -> IterationRecord:

@@ -22,13 +22,11 @@ _TAIL_BYTES = 2**16
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``status`` takes."""
     parser.add_argument("--watch", action="store_true", help="show it until the climb ends; q or ^C leaves")
     parser.add_argument("--output", action="store_true", help="show what the agent and the verifier print, too")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Shows the overview."""
     local = load_manifest_to_look(options)
     location = locate(local.folder / local.manifest.project.repo)
     manifest = manifest_of_running_climb(local, location)

@@ -22,17 +22,14 @@ from goalseek.values import Phase, Stop, StopReason
 from goalseek.views.lines import AskingWatch, SandboxWatch
 
 
-class _StepWatch(AskingWatch, SandboxWatch):
-    """Asks at a terminal, and says the level of the sandbox."""
+class _StepWatch(AskingWatch, SandboxWatch): ...
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """What ``step`` takes."""
     add_proposer_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Runs one phase, and names the next."""
     manifest = load_manifest(options)
     is_silent = options.quiet or wants_json(options)
     kind = SandboxWatch if wants_json(options) else _StepWatch

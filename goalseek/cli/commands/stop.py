@@ -21,11 +21,10 @@ from goalseek.records import IterationRecord
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """``stop`` takes nothing of its own."""
+    pass
 
 
 def run(options: argparse.Namespace) -> int:
-    """Asks the run to stop, and says how long that may take; or that nothing is running."""
     manifest = manifest_of_running_climb(load_manifest_to_look(options))
     picture = read_picture(manifest.state)  # as it is when asked: one that waits has ended a moment later
     with contextlib.closing(open_repository(manifest)) as repository:
