@@ -215,3 +215,14 @@ def abbreviate(names: Sequence[str]) -> str:
     """The first five names, and how many more there are: ``a, b, c, d, e and 3 more``."""
     rest = len(names) - MAX_NAMES
     return ", ".join(names[:MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def format_ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers as ranges: "0-4, 7"."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [number]
+        else:
+            ranges.append([number])
+    return ", ".join("-".join(map(str, bounds)) for bounds in ranges)

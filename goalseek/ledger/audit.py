@@ -12,40 +12,49 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from msgspec import Struct
 
 from goalseek.disk import remove_if_exists, sync, write_atomic
 from goalseek.git.command import MissingObject, ObjectsFailed
-from goalseek.git.commits import Commit, UnreadableCommit, candidate_commits, read_commit, walk_first_parents
-from goalseek.git.objects import Objects
-from goalseek.git.repository import Refs, Repository
-from goalseek.humanize import pluralize
-from goalseek.ledger.audit_commits import NamedCommits
-from goalseek.ledger.chain import (
-    NOTHING,
-    Deviation,
-    LedgerEntry,
-    check_message,
-    check_seal,
-    describe_value,
-    format_ranges,
-    row_deviations,
-    value_deviations,
+from goalseek.git.commits import (
+    Commit,
+    UnreadableCommit,
+    candidate_commits,
+    read_commit,
+    revert_message,
+    walk_first_parents,
 )
-from goalseek.ledger.checkpoints import Checkpoints
-from goalseek.ledger.ledger import RULER_FILE
+from goalseek.git.objects import Objects
+from goalseek.git.paths import quote_path
+from goalseek.git.repository import Refs, Repository
+from goalseek.humanize import format_ranges, pluralize
+from goalseek.ledger.checkpoints import Checkpoints, Seal, key_of
+from goalseek.ledger.ledger import RULER_FILE, entry_message
 from goalseek.ledger.results_file import SNAPSHOT, diff_lines
-from goalseek.ledger.seal import Seal, key_of
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import RESULTS, ManifestFile, make_log_folders
 from goalseek.measurement.ruler import Ruler
-from goalseek.records import IterationRecord
-from goalseek.values import Outcome, to_plain
+from goalseek.records import IterationRecord, Record, parse_record
+from goalseek.values import Outcome, Reason, to_line, to_plain
 
 SEALS_CHECKED = "seals checked"
+_NOTHING = "nothing"
+_SHOWN_LIMIT = 200
+_ABSENT = object()
+
+
+class Deviation(Struct, frozen=True):
+    """One difference: what it is, where it is, what should be there, and what is."""
+
+    what: str
+    where: str
+    expected: str
+    found: str
 
 
 class Audit(Struct, frozen=True):
@@ -55,6 +64,25 @@ class Audit(Struct, frozen=True):
     deviations: tuple[Deviation, ...]
     seals: str
     notes: tuple[str, ...] = ()
+
+
+class LedgerEntry(Struct, frozen=True, dict=True):
+    """A ledger commit with a record; ``before`` is the commit that it follows, "" for the chain's root.
+
+    ``row`` and ``record`` raise ValueError where the message is no record.
+    """
+
+    commit: Commit
+    before: str
+
+    @cached_property
+    def row(self) -> dict[str, Any]:
+        row: dict[str, Any] = json.loads(self.commit.last_line)
+        return row
+
+    @cached_property
+    def record(self) -> Record:
+        return parse_record(self.commit.last_line)
 
 
 def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = False) -> Audit:
@@ -87,20 +115,22 @@ def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = Fa
 
 
 class _Auditor:
-    """One audit. ``notes`` gets what is worth knowing and no difference, ``foreign`` the records of other keys."""
+    """``notes`` gets what is worth knowing and no difference, ``foreign`` key and number of records of other keys."""
 
     def __init__(self, loaded: ManifestFile, repository: Repository, refs: Refs, seal: Seal | None) -> None:
         self.notes: list[str] = []
         self.foreign: list[tuple[str | None, int]] = []
         self._loaded = loaded
         self._repository = repository
+        self._objects = repository.objects
         self._refs = refs
         self._seal = seal
-        self._commits = NamedCommits(repository.objects, repository.name)
+        self._read = functools.lru_cache(maxsize=32)(functools.partial(read_commit, repository.objects))
         self._ruler_digest = functools.cache(functools.partial(_ruler_digest, repository.objects))
         self._numbers: set[int] = set()
         self._is_numbered_in_order = True  # until several iterations were under way at once
         self._tips: dict[str, str] = {}  # of this epoch, each with the incumbent of its moment
+        self._kept: dict[int, str] = {}  # the candidate of each kept iteration
         self._broken: list[Deviation] = []
         commits: list[Commit] = []
         try:
@@ -118,7 +148,7 @@ class _Auditor:
 
     def rebuild(self) -> str:
         """Writes ``results.jsonl`` again, if the whole chain can be read. Gives what was done, in words."""
-        if self._broken or any(deviation for entry in self._entries for deviation in check_message(entry)):
+        if self._broken or any(deviation for entry in self._entries for deviation in _message_deviations(entry)):
             return f"{RESULTS} was left as it is: the chain in git is not whole"
         make_log_folders(self._loaded)
         path, content = self._loaded.results, "".join(line + "\n" for line in self.lines).encode()
@@ -134,28 +164,28 @@ class _Auditor:
         root, name = self._root, self._repository.name
         yield from self._broken
         if self._refs.ledger is None:
-            yield Deviation("a ref is missing", self._repository.ledger_ref, "the ledger's last commit", NOTHING)
+            yield Deviation("a ref is missing", self._repository.ledger_ref, "the ledger's last commit", _NOTHING)
         if root:
             message = f"goalseek ledger {name}\n"
-            yield from value_deviations("the chain's root is none", f"commit {root.name}", message, root.message)
+            yield from _value_deviations("the chain's root is none", f"commit {root.name}", message, root.message)
         snapshot = None
         with contextlib.suppress(OSError, ValueError, IndexError, RecursionError):  # nothing uses one that is damaged
             snapshot = json.loads((self._loaded.logs / SNAPSHOT).read_text().splitlines()[1])
         number = None if self._broken else 0
         for entry in self._entries:
-            if unreadable := list(check_message(entry)):
+            if unreadable := list(_message_deviations(entry)):
                 yield from unreadable
                 number = None if number is None else number + 1
                 continue
             if number is not None:
                 where = f"ledger commit {entry.commit.name}"
-                yield from value_deviations("the number does not follow", where, number, entry.record.seq)
+                yield from _value_deviations("the number does not follow", where, number, entry.record.seq)
             number = entry.record.seq + 1
             yield from self._check_record(entry)
             standing = self._standing
             if standing and isinstance(snapshot, dict) and snapshot.get("seq") == standing.seq:
                 what = "the snapshot differs from the records"
-                yield from row_deviations(what, SNAPSHOT, *_shared_fields(to_plain(standing), snapshot))
+                yield from _row_deviations(what, SNAPSHOT, *_shared_fields(to_plain(standing), snapshot))
         if self._standing:
             yield from self._check_refs(self._standing)
         yield from self._check_results_file()
@@ -164,12 +194,16 @@ class _Auditor:
         """Checks a record's seal, its commits, its ruler and its run folder, and adds it to the standing."""
         record, standing, seal = entry.record, self._standing, self._seal
         where = f"ledger commit {entry.commit.name}"
-        yield from value_deviations("another project", where, self._repository.name, record.project)
+        yield from _value_deviations("another project", where, self._repository.name, record.project)
         if seal:
-            yield from check_seal(entry, seal, self.foreign)
+            expected = seal.expected(entry.row, entry.before)
+            if expected is None:
+                self.foreign.append((key_of(record.seal), record.seq))
+            else:
+                yield from _value_deviations("the seal does not hold", f"record {record.seq}", expected, record.seal)
         further = " ".join(record.further_parents) if isinstance(record, IterationRecord) else ""
         second = " ".join(entry.commit.parents[1:])
-        yield from value_deviations("another second parent", where, further or None, second or None)
+        yield from _value_deviations("another second parent", where, further or None, second or None)
         if isinstance(record, IterationRecord):
             yield from self._check_iteration(entry, record)
         try:
@@ -190,12 +224,12 @@ class _Auditor:
             self._is_numbered_in_order &= record.benches is None
             if self._is_numbered_in_order:
                 number = standing.next_iteration
-                yield from value_deviations("the iteration does not follow", commit, number, record.iteration)
+                yield from _value_deviations("the iteration does not follow", commit, number, record.iteration)
             elif record.iteration in self._numbers:
                 what = "the iteration was recorded before"
                 yield Deviation(what, commit, "another number", str(record.iteration))
             self._numbers.add(record.iteration)
-        yield from self._commits.check(record, standing.tip if standing else "", self._tips)
+        yield from self._check_commits(record, standing.tip if standing else "")
         if standing:
             has_base = record.schema > 1 and record.outcome != Outcome.BASELINE
             incumbent = standing.incumbent.commit if has_base and standing.incumbent else None
@@ -206,13 +240,13 @@ class _Auditor:
             elif record.may_be_late and base in self._tips.values():
                 incumbent = base
             what = "the candidate is not on the incumbent"
-            yield from value_deviations(what, f"{where}, base_commit_hash", incumbent, base)
+            yield from _value_deviations(what, f"{where}, base_commit_hash", incumbent, base)
         ruler, digest = record.digests.get("ruler"), self._ruler_digest(entry.commit.tree)
-        yield from value_deviations("another verifier than recorded", where, ruler, digest)
+        yield from _value_deviations("another verifier than recorded", where, ruler, digest)
         folder = self._loaded.runs / f"{record.iteration:04d}"
         try:
             stored = json.loads((folder / "result.json").read_bytes())
-            yield from row_deviations("not the record", f"{folder.name}/result.json", entry.row, stored)
+            yield from _row_deviations("not the record", f"{folder.name}/result.json", entry.row, stored)
         except FileNotFoundError:
             pass
         except (OSError, ValueError, RecursionError) as error:
@@ -221,11 +255,118 @@ class _Auditor:
             for name in Checkpoints.unsealed_files(folder, seal):
                 yield Deviation("the seal does not hold", f"{folder.name}/{name}", "goalseek's seal", "another")
 
+    def _check_commits(self, record: IterationRecord, tip: str) -> Iterator[Deviation]:
+        """Every difference between the record, which follows on ``tip``, and the commits that it names.
+
+        A ``tip`` of "" is not known.
+        """
+        where = f"record {record.seq}"
+        candidate = yield from self._load_commit(record.commit_hash, f"{where}, commit_hash")
+        parent = yield from self._load_commit(record.parent_commit_hash, f"{where}, parent_commit_hash")
+        rollback = yield from self._load_commit(record.rollback_commit_hash, f"{where}, rollback_commit_hash")
+        named = record.parent_commit_hash
+        if record.commit_hash and tip and not (record.may_be_late and named in self._tips):
+            yield from _value_deviations("the candidate is not on the tip", f"{where}, parent_commit_hash", tip, named)
+        if candidate:
+            yield from self._check_candidate(record, candidate, parent)
+        if candidate and rollback:
+            yield from self._check_rollbacks(record, candidate, parent, rollback)
+        for base, names in record.moved_versions if tip else ():
+            # Each version that was moved to a later tip is on a tip of its base, its tries one on another.
+            parents = [one for one, incumbent in self._tips.items() if incumbent == base]
+            for name in names:
+                commit = yield from self._check_try(record, name, parents or [f"a tip of {base}"])
+                if commit:
+                    yield from self._check_trailers(record, commit, f"earlier try {name}")
+                parents = [name]
+
+    def _load_commit(self, name: str | None, where: str) -> Generator[Deviation, None, Commit | None]:
+        """Returns (as a generator) the commit; yields a difference where it is not there."""
+        if name is None:
+            return None
+        try:
+            return self._read(name)
+        except UnreadableCommit as error:
+            yield Deviation("a commit is missing", where, name, str(error))
+            return None
+
+    def _check_candidate(
+        self, record: IterationRecord, candidate: Commit, parent: Commit | None
+    ) -> Iterator[Deviation]:
+        where = f"candidate {candidate.name}"
+        yield from _value_deviations("another tree than recorded", where, record.tree_hash, candidate.tree)
+        if record.parent_commit_hash in (None, record.commit_hash):
+            return
+        is_baseline = record.outcome == Outcome.BASELINE
+        parents = candidate.parents[:1] if is_baseline else candidate.parents
+        expected = (str(record.parent_commit_hash), *record.earlier_commits)
+        yield from _value_deviations("another parent than recorded", where, expected[-1], " ".join(parents))
+        for before, name in pairwise(expected):
+            yield from self._check_try(record, name, [before])
+        yield from self._check_trailers(record, candidate, where)
+        if parent and not is_baseline:
+            where_changed = f"record {record.seq}, changed_files"
+            try:
+                differences = self._objects.differences(parent.tree, candidate.tree)
+                changed = sorted(quote_path(difference.path) for difference in differences)
+                recorded = sorted(record.changed_files)
+                yield from _value_deviations("other paths than git's", where_changed, changed, recorded)
+            except (MissingObject, ObjectsFailed, BrokenPipeError) as error:
+                self._objects.close()
+                yield Deviation("trees that git cannot compare", where_changed, "two trees", str(error))
+        if record.taken_back is not None:
+            where_taken_back = f"record {record.seq}, taken_back"
+            reverted = yield from self._load_commit(self._kept.get(record.taken_back), where_taken_back)
+            what = "another message than git revert's"
+            expected_message = revert_message(reverted) if reverted else "the revert of a kept iteration"
+            message = candidate.message.rpartition("\n\n")[0] + "\n"
+            yield from _value_deviations(what, where, expected_message, message)
+        if record.outcome == Outcome.KEPT:
+            self._kept[record.iteration] = candidate.name
+
+    def _check_trailers(self, record: IterationRecord, commit: Commit, where: str) -> Iterator[Deviation]:
+        expected = {"Project": self._repository.name, "Run": record.run_id, "Iteration": str(record.iteration)}
+        if record.reason == Reason.INTERRUPTED:
+            del expected["Run"]  # a run that was given up had made it
+        for name, value in expected.items():
+            yield from _value_deviations(f"another trailer Goalseek-{name}", where, value, commit.trailers.get(name))
+
+    def _check_try(
+        self, record: IterationRecord, name: str, parents: Sequence[str]
+    ) -> Generator[Deviation, None, Commit | None]:
+        """Returns (as a generator) the commit of an earlier try, whose parent must be one of these."""
+        commit = yield from self._load_commit(name, f"record {record.seq}, attempts")
+        if commit and (found := " ".join(commit.parents)) not in parents:
+            yield from _value_deviations("another parent than recorded", f"earlier try {name}", parents[-1], found)
+        return commit
+
+    def _check_rollbacks(
+        self, record: IterationRecord, candidate: Commit, parent: Commit | None, last: Commit
+    ) -> Iterator[Deviation]:
+        """Checks the reverts of every attempt; ``last``, the recorded one, reverts the first attempt."""
+        attempts: list[Commit | None] = [parent]
+        for name in record.earlier_commits:
+            attempts.append((yield from self._load_commit(name, f"record {record.seq}, attempts")))
+        attempts.append(candidate)
+        rollback: Commit | None = last
+        for before, reverted in pairwise(attempts):
+            if reverted is None or rollback is None:
+                return
+            where, message = f"rollback {rollback.name}", revert_message(reverted)
+            yield from _value_deviations("another message than git revert's", where, message, rollback.message)
+            if before:
+                what = "another tree than before the candidate"
+                yield from _value_deviations(what, where, before.tree, rollback.tree)
+            if reverted is candidate:
+                parents = " ".join(rollback.parents)
+                yield from _value_deviations("another parent than the candidate", where, candidate.name, parents)
+                return
+            rollback = yield from self._load_commit("".join(rollback.parents[:1]), "a revert's parent")
+
     def _check_refs(self, standing: Standing) -> Iterator[Deviation]:
-        """Checks tip and branch against the standing. A candidate without a record yet is no difference."""
         repository, refs, tip = self._repository, self._refs, standing.tip or None
         found = refs.tip
-        if found and tip and found != tip:
+        if found and tip and found != tip:  # a candidate without a record yet is no difference
             following = standing.next_iteration
             read = functools.partial(read_commit, repository.objects)
             with contextlib.suppress(UnreadableCommit):
@@ -233,10 +374,10 @@ class _Auditor:
                     note = f"iteration {following} is under way: {repository.tip_ref} is at its candidate"
                     self.notes.append(note)
                     found = tip
-        yield from value_deviations("a ref is elsewhere", repository.tip_ref, tip, found)
+        yield from _value_deviations("a ref is elsewhere", repository.tip_ref, tip, found)
         is_absent_in_clone = self._seal is None and refs.branch is None
         if not refs.branch_is_checked_out and not is_absent_in_clone:
-            yield from value_deviations("a ref is elsewhere", repository.branch_ref, tip, refs.branch)
+            yield from _value_deviations("a ref is elsewhere", repository.branch_ref, tip, refs.branch)
 
     def _check_results_file(self) -> Iterator[Deviation]:
         hint = "goalseek audit --rebuild writes it from git"
@@ -245,15 +386,17 @@ class _Auditor:
                 self.notes.append(f"there is no {RESULTS} here; {hint}")
             elif self.lines:
                 yield Deviation(
-                    "the file is missing", RESULTS, f"{pluralize(len(self.lines), 'line')}; {hint}", NOTHING
+                    "the file is missing", RESULTS, f"{pluralize(len(self.lines), 'line')}; {hint}", _NOTHING
                 )
             return
         oldest = self._entries[0] if self._broken and self._entries else None
-        first = oldest.record.seq if oldest and not any(check_message(oldest)) else 0  # what is before cannot be read
+        first = (
+            oldest.record.seq if oldest and not any(_message_deviations(oldest)) else 0
+        )  # what is before cannot be read
         *lines, torn = self._loaded.results.read_bytes().split(b"\n")
         if torn:
             where, end = f"{RESULTS} line {len(lines) + 1}", "a line with its end"
-            yield Deviation("a torn last line", where, end, describe_value(_line_text(torn)))
+            yield Deviation("a torn last line", where, end, _describe_value(_line_text(torn)))
             lines.append(torn)
         git_lines = [line.encode("utf-8", "surrogateescape") for line in self.lines]
         known = set(git_lines)
@@ -265,11 +408,11 @@ class _Auditor:
                 what = "a line is out of its place" if actual in known else "a line that git does not know"
             else:
                 what = "a line is missing" if actual is None else "a line was changed"
-            values = describe_value(_line_text(wanted)), describe_value(_line_text(actual))
+            values = _describe_value(_line_text(wanted)), _describe_value(_line_text(actual))
             deviations = [Deviation(what, where, *values)]
             with contextlib.suppress(ValueError, RecursionError):  # where both are JSON, member by member
                 rows = json.loads(wanted or b""), json.loads(actual or b"")
-                deviations = list(row_deviations(what, where, *rows)) or deviations
+                deviations = list(_row_deviations(what, where, *rows)) or deviations
             yield from deviations
 
 
@@ -293,3 +436,40 @@ def _shared_fields(expected: Any, stored: Any) -> tuple[Any, Any]:
 
 def _line_text(line: bytes | None) -> str | None:
     return None if line is None else line.decode("utf-8", "backslashreplace")
+
+
+def _message_deviations(entry: LedgerEntry) -> Iterator[Deviation]:
+    """A difference where the message is no record, or is not written as goalseek writes one."""
+    what, where, message = "the message is no record", f"ledger commit {entry.commit.name}", entry.commit.message
+    try:
+        expected = entry_message(entry.record, to_line(entry.row))
+    except (ValueError, TypeError, RecursionError) as error:
+        yield Deviation(what, where, "a record", str(error))
+        return
+    if expected != message:
+        yield Deviation(what, where, expected, message)
+
+
+def _row_deviations(what: str, where: str, expected: Any, found: Any, path: str = "") -> Iterator[Deviation]:
+    """A difference for every path at which two JSON values differ; ``path`` is that of both values."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key in dict.fromkeys([*expected, *found]):
+            members = expected.get(key, _ABSENT), found.get(key, _ABSENT)
+            yield from _row_deviations(what, where, *members, f"{path}.{key}" if path else key)
+        return
+    texts = [_NOTHING if value is _ABSENT else json.dumps(value) for value in (expected, found)]
+    if texts[0] != texts[1]:
+        yield Deviation(what, f"{where}, {path}" if path else where, *map(_describe_value, texts))
+
+
+def _value_deviations(what: str, where: str, expected: object, found: object) -> Iterator[Deviation]:
+    if expected != found:
+        yield Deviation(what, where, _describe_value(expected), _describe_value(found))
+
+
+def _describe_value(value: object) -> str:
+    """A value as text: a string as it is, "nothing" for None, the rest as JSON; cut after 200 characters."""
+    if value is None:
+        return _NOTHING
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _SHOWN_LIMIT else text[:_SHOWN_LIMIT] + "…"

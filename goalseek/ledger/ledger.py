@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,14 +17,23 @@ from msgspec import structs
 
 from goalseek.disk import write_atomic
 from goalseek.errors import GoalseekError
-from goalseek.git.commits import walk_first_parents
+from goalseek.git.commits import Commit, walk_first_parents
 from goalseek.git.objects import Entry
 from goalseek.git.repository import RefMove, RefMoved, Repository, ref_moved_error
-from goalseek.ledger.chain import LedgerEntry, check_seal, entry_message
+from goalseek.ledger.checkpoints import Seal
 from goalseek.ledger.results_file import History, Snapshot, append_line, repair
-from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
-from goalseek.records import NEWER_SCHEMA_HINT, IterationRecord, NewerSchema, Record, parse_record
+from goalseek.records import (
+    NEWER_SCHEMA_HINT,
+    HoldoutRecord,
+    IterationRecord,
+    MeasurementRecord,
+    NewerSchema,
+    Record,
+    RunRecord,
+    SettleRecord,
+    parse_record,
+)
 from goalseek.values import StopReason, to_line, to_plain
 
 RULER_FILE = "ruler.json"
@@ -34,6 +44,24 @@ _SNAPSHOT_EVERY = 16
 RECENT = 200
 _NEWEST_STANDINGS = 64  # those of which iterations under way may be changes
 AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+def entry_message(record: Record, line: str) -> str:
+    """A subject for people, and the record's line. In schema 1 the line is all."""
+    if record.schema == 1:
+        return line
+    match record:
+        case IterationRecord():
+            subject = f"{record.iteration} {record.outcome} {record.reason}"
+        case RunRecord():
+            subject = "run begins"
+        case MeasurementRecord():
+            subject = f"measures for {record.asked_by}"
+        case SettleRecord():
+            subject = f"settles {record.iteration}"
+        case HoldoutRecord():
+            subject = f"holdout {record.look} of {record.of} {record.reason}"
+    return f"goalseek {subject}\n\n{line}\n"
 
 
 class Ledger:
@@ -93,7 +121,12 @@ class Ledger:
             raise ref_moved_error(repository.ledger_ref, before or "nothing", actual) from None
         self.head = after
         self._note_head()
-        self._write(line)
+        if self.history.size() == self._size:
+            append_line(self.history.path, line)
+        else:  # somebody changed the file since the last line
+            self.mended = self._repair_lines(Snapshot())
+            self.history = History(self.history.path)  # without its index: the lines may be in other places now
+        self._size = self.history.size()
         self._newest.appendleft(self.standing.after(sealed))
         if self.standing.seq % _SNAPSHOT_EVERY == 0:
             self.history.save_snapshot(self.standing, self.seal)
@@ -103,11 +136,9 @@ class Ledger:
 
     @property
     def standing(self) -> Standing:
-        """What the records add up to."""
         return self._newest[0]
 
     def standing_at(self, seq: int) -> Standing:
-        """The standing after the record of this number."""
         known = next((standing for standing in self._newest if standing.seq == seq), None)
         if known:
             return known
@@ -129,25 +160,16 @@ class Ledger:
         return objects.read(entry.blob).decode() if entry else None
 
     def now(self) -> str:
-        """The time for a new record, UTC to the millisecond."""
+        """UTC to the millisecond."""
         return datetime.now(UTC).isoformat("T", "milliseconds").replace("+00:00", "Z")
 
-    def _write(self, line: str) -> None:
-        """Appends the newest line; where somebody changed the file since the last one, adds all missing lines."""
-        if self.history.size() == self._size:
-            append_line(self.history.path, line)
-        else:
-            self.mended = self._repair_lines(Snapshot())
-            self.history = History(self.history.path)  # without its index: the lines may be in other places now
-        self._size = self.history.size()
-
     def _repair_lines(self, snapshot: Snapshot) -> str:
-        return repair(self.history, (entry.commit.last_line for entry in self._entries()), snapshot)
+        return repair(self.history, (commit.last_line for commit, _ in self._commits()), snapshot)
 
-    def _entries(self) -> Iterator[LedgerEntry]:
-        """The chain, newest first."""
+    def _commits(self) -> Iterator[tuple[Commit, str]]:
+        """The chain, newest first: each commit with the one that it follows, "" for the root."""
         for commit, below in pairwise(walk_first_parents(self.repository.load_commit, self.head)):
-            yield LedgerEntry(commit, below.name if below.parents else "")
+            yield commit, below.name if below.parents else ""
 
     def _refuse_forged(self) -> str:
         """Checks the seals of the records that are newer than the last commit that goalseek noted.
@@ -156,16 +178,23 @@ class Ledger:
         names our key, or none, and does not hold.
         """
         last_head = self._last_head()
-        foreign: list[tuple[str | None, int]] = []
-        for entry in takewhile(lambda entry: entry.commit.name != last_head, self._entries()):
-            if any(check_seal(entry, self.seal, foreign)):
-                ref, name = self.repository.ledger_ref, entry.commit.name
+        foreign: list[int] = []
+        for commit, before in takewhile(lambda pair: pair[0].name != last_head, self._commits()):
+            try:
+                row = json.loads(commit.last_line)
+                expected, seal, number = self.seal.expected(row, before), row["seal"], row["seq"]
+            except (ValueError, TypeError, KeyError):
+                expected, seal, number = "that of a record", None, 0
+            if expected is None:
+                foreign.append(number)
+            elif expected != seal:
+                ref, name = self.repository.ledger_ref, commit.name
                 problem = f"{ref}, at {name[:12]}: the record has no seal of goalseek's"
                 undo = f"; git update-ref {ref} {last_head} goes back to its last one" if last_head else ""
                 raise GoalseekError(problem, f"see: goalseek audit{undo}", StopReason.TAMPERED)
-        if not foreign:
-            return ""
-        return f"records {foreign[-1][1]}-{foreign[0][1]} were sealed elsewhere, and cannot be checked here"
+        return (
+            f"records {foreign[-1]}-{foreign[0]} were sealed elsewhere, and cannot be checked here" if foreign else ""
+        )
 
     def _refuse_moved(self) -> None:
         """Raises GoalseekError where the ledger is not at, or ahead of, the commit where goalseek last left it."""

@@ -21,7 +21,7 @@ from msgspec import Struct
 from goalseek.disk import write_atomic
 from goalseek.errors import GoalseekError
 from goalseek.humanize import pluralize
-from goalseek.ledger.seal import Seal
+from goalseek.ledger.checkpoints import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile
 from goalseek.records import (

@@ -19,9 +19,8 @@ from goalseek.ledger.artifacts import (
     write_git_state,
     write_summary,
 )
-from goalseek.ledger.checkpoints import Begun, Flight
+from goalseek.ledger.checkpoints import Begun, Flight, key_of
 from goalseek.ledger.ledger import AnyRecord
-from goalseek.ledger.seal import key_of
 from goalseek.ledger.standing import Standing
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord

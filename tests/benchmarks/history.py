@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import goalseek
 from goalseek.cli.registry import COMMANDS as COMMAND_NAMES
+from goalseek.ledger.checkpoints import Seal
 from goalseek.ledger.results_file import History
-from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.records import IterationRecord
 from goalseek.values import to_line

@@ -17,8 +17,8 @@ from taking_back import part
 
 import goalseek
 from goalseek.cli.registry import COMMANDS
+from goalseek.ledger.checkpoints import Seal
 from goalseek.ledger.results_file import History, load_standing
-from goalseek.ledger.seal import Seal
 
 LEDGER = "refs/goalseek/demo/ledger"
 TIP = "refs/goalseek/demo/tip"

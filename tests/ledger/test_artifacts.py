@@ -12,9 +12,8 @@ from project import JUDGE, Project, answer
 from records import iteration
 
 from goalseek.ledger.artifacts import old_run_folders, prune_artifacts, prune_outputs, run_folders
-from goalseek.ledger.checkpoints import Begun, Flight
+from goalseek.ledger.checkpoints import Begun, Flight, Seal
 from goalseek.ledger.results_file import History
-from goalseek.ledger.seal import Seal
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import LogTable
 from goalseek.measurement.outputs import move_outputs

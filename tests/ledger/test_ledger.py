@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from project import Project, Projects, answer
 from records import iteration
 
-from goalseek.ledger.seal import Seal, key_of
+from goalseek.ledger.checkpoints import Seal, key_of
 from goalseek.ledger.standing import Standing
 
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from records import iteration, run
 
 from goalseek.errors import GoalseekError
+from goalseek.ledger.checkpoints import Seal
 from goalseek.ledger.results_file import History, Snapshot
-from goalseek.ledger.seal import Seal
 from goalseek.ledger.selection import Selection, select_records
 from goalseek.ledger.standing import Standing
 from goalseek.values import to_line

@@ -11,8 +11,8 @@ from test_waiting import status
 from goalseek.cli.commands import stop
 from goalseek.cli.main import run
 from goalseek.ledger import results_file
+from goalseek.ledger.checkpoints import Seal
 from goalseek.ledger.results_file import History, Snapshot
-from goalseek.ledger.seal import Seal
 from goalseek.locks import Holder
 from goalseek.project.project import Project as OpenProject
 from goalseek.project.stop import request_stop

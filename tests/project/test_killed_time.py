@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from project import FILES, Project, Projects, answer, held_out, home
 
-from goalseek.ledger.checkpoints import Checkpoints, unrecorded_seconds
-from goalseek.ledger.seal import Seal
+from goalseek.ledger.checkpoints import Checkpoints, Seal, unrecorded_seconds
 from goalseek.project.activity import PhaseSeconds
 
 JUDGE = """\

@@ -13,8 +13,7 @@ from project import Project, answer, home
 from records import iteration
 from reviewing import REPORT, USAGE, tokens
 
-from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
-from goalseek.ledger.seal import Seal
+from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, Seal
 from goalseek.ledger.standing import Standing
 from goalseek.phase_values import Session
 from goalseek.proposal.usage import MEDIAN_ITERATIONS, UsageLog, killed_call_usage, median_call

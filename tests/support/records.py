@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from goalseek.ledger.chain import entry_message
+from goalseek.ledger.ledger import entry_message
 from goalseek.records import (
     Isolation,
     IterationRecord,

@@ -18,8 +18,7 @@ from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.location import locate
-from goalseek.humanize import first_sentence, format_duration, pluralize
-from goalseek.ledger.chain import format_ranges
+from goalseek.humanize import first_sentence, format_duration, format_ranges, pluralize
 from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
 from goalseek.project import stop
