@@ -126,6 +126,15 @@ class Checkpoint(Struct, frozen=True):
     seal: str
     seconds: float
 
+    def decoded(self, kind: type, input_digest: str) -> Checkpoint | None:
+        """The same with a value of this kind, read from JSON; None if it is none, or was made from another input."""
+        if self.made_from != input_digest:
+            return None
+        try:
+            return structs.replace(self, value=from_plain(kind, self.value))
+        except ValueError:
+            return None
+
 
 class Checkpoints:
     """The checkpoints of one iteration, in its run folder; ``follows`` is the seal of the record before it.
@@ -146,12 +155,7 @@ class Checkpoints:
     def load(self, name: CheckpointName, kind: type[Value], input_digest: str) -> Checkpoint | None:
         """The checkpoint, or None where there is none of this run with a valid seal and this input digest."""
         stored = self._read(self.folder / f"{name}.json")
-        if stored is None or stored.made_from != input_digest:
-            return None
-        try:
-            return structs.replace(stored, value=from_plain(kind, stored.value))
-        except ValueError:
-            return None
+        return stored.decoded(kind, input_digest) if stored else None
 
     def save(self, name: CheckpointName, value: Any, input_digest: str, seconds: float) -> Checkpoint:
         """Stores a phase's result: a temporary name, fsync, rename."""
@@ -203,17 +207,6 @@ class Checkpoints:
         except (KeyError, TypeError):
             return None
 
-    def chain(self, input_digest: str) -> list[CheckpointName]:
-        """The names of our answers from this input digest on, each made from the one before."""
-        following: dict[str, tuple[CheckpointName, str]] = {}
-        for name, stored in self.stored().items():
-            following.setdefault(stored.made_from, (name, stored.seal))
-        names: list[CheckpointName] = []
-        while input_digest in following and len(names) < len(following):
-            name, input_digest = following[input_digest]
-            names.append(name)
-        return names
-
     @staticmethod
     def stored_value(folder: Path, name: CheckpointName, seal: Seal) -> Any:
         """The value of a recorded iteration's checkpoint, as plain JSON; None where it is gone, or not sealed by us."""
@@ -240,6 +233,18 @@ def _read_sealed(path: Path, seal: Seal | None) -> dict[str, Any] | None:
         return stored if is_sealed else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def chain(answers: Mapping[CheckpointName, Checkpoint], input_digest: str) -> list[CheckpointName]:
+    """The names of the answers from this input digest on, each made from the one before."""
+    following: dict[str, tuple[CheckpointName, str]] = {}
+    for name, stored in answers.items():
+        following.setdefault(stored.made_from, (name, stored.seal))
+    names: list[CheckpointName] = []
+    while input_digest in following and len(names) < len(following):
+        name, input_digest = following[input_digest]
+        names.append(name)
+    return names
 
 
 CALLS = CheckpointName("calls")
@@ -312,7 +317,8 @@ def unrecorded_usage(runs: Path, standing: Standing, run_id: str) -> tuple[Usage
     before: list[Any] = []
     for begun in under_way(runs, standing, run_id):
         checkpoints = Checkpoints(runs / f"{begun.iteration:04d}", None, run_id, begun.follows)
-        answers, names = checkpoints.stored(), checkpoints.chain(f"iteration {begun.iteration}")
+        answers = checkpoints.stored()
+        names = chain(answers, f"iteration {begun.iteration}")
         usages += [answers[name].value["usage"] for name in names if name.answer in ("plan", "change", "review")]
         stored = checkpoints.of_run("").load(CALLS, dict, str(CALLS))
         calls = stored.value["calls"] if stored else ()

@@ -19,7 +19,7 @@ from goalseek.evaluation.measurements import baseline_error, compose_tree, take_
 from goalseek.git.commits import candidate_message
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
-from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
+from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, chain
 from goalseek.loop.invocation import why_not_finish
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import lanes_of
@@ -164,7 +164,7 @@ def refuse_paid_proposal(project: Project, command: str) -> None:
     """
     standing, folder = project.standing, project.run_folder(project.standing.next_iteration)
     stored = Checkpoints(folder, project.ledger.seal, project.run_id, standing.last_seal)
-    names = stored.chain(f"iteration {standing.next_iteration}")
+    names = chain(stored.stored(), f"iteration {standing.next_iteration}")
     is_paid = any(name.answer in ("plan", "change") for name in names)
     is_other = in_flight(project) or _planned_stack(project, standing.next_iteration)
     if is_paid and not is_other and not why_not_finish(project, project.config()):
@@ -184,9 +184,9 @@ def is_abandoned(iteration: Iteration) -> bool:
     candidate = iteration.unfinished
     if candidate is None:
         return False
-    chain = iteration.steps.chain()
-    changes = sum(name.answer == "change" and not name.is_rejection for name in chain)
-    rejections = sum(name.answer == "candidate" and name.is_rejection for name in chain)
+    names = iteration.steps.chain()
+    changes = sum(name.answer == "change" and not name.is_rejection for name in names)
+    rejections = sum(name.answer == "candidate" and name.is_rejection for name in names)
     return changes - rejections < len(candidate.commits)
 
 

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from goalseek.disk import machine_error
 from goalseek.errors import GoalseekError, LimitReached, Paused, Rejected
-from goalseek.ledger.checkpoints import FAILED, Begun, CheckpointName, Checkpoints
+from goalseek.ledger.checkpoints import FAILED, Begun, Checkpoint, CheckpointName, Checkpoints, chain
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Limits
@@ -67,6 +67,7 @@ class StepRunner:
         self._remaining = phase_limit
         self._make_folder()
         self._checkpoints = Checkpoints(self.folder, project.ledger.seal, project.run_id, begun.follows)
+        self._answers = self._checkpoints.stored()
         self._seconds = project.activity.phase_seconds = PhaseSeconds(self._checkpoints, project.activity.seconds)
         self.usage_log = UsageLog(
             self._checkpoints,
@@ -93,7 +94,7 @@ class StepRunner:
         or did so before, Paused where no more phases may run now, and LimitReached.
         """
         is_timed = phase is not Phase.APPROVE
-        checkpoint = self._checkpoints.load(name, kind, self._digest)
+        checkpoint = self._stored(name, kind)
         if checkpoint is None:
             self._raise_stored_rejection(phase, name)
             self._begin_part(phase, is_first=True)
@@ -105,13 +106,13 @@ class StepRunner:
             except Rejected as rejected:
                 answer = (rejected.usage, rejected.edits, rejected.plan)
                 rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, *answer)
-                self._digest = self._checkpoints.save(name.rejection, rejection, self._digest, taken.seconds).seal
+                self._digest = self._save(name.rejection, rejection, taken.seconds).seal
                 self._finish(name, phase, taken.seconds, rejected.usage)
                 self._count_phase()
                 raise
             finally:
                 self.is_asking = False
-            checkpoint = self._checkpoints.save(name, value, self._digest, taken.seconds)
+            checkpoint = self._save(name, value, taken.seconds)
             self._count_phase()
         if is_timed:
             self._finish(name, phase, checkpoint.seconds, getattr(checkpoint.value, "usage", Usage()))
@@ -131,7 +132,7 @@ class StepRunner:
         ``next_part`` gives for the result so far the work that extends it by one part, or, if it is complete, what
         follows from it, which is given back with it; for ``initial`` it must give work.
         """
-        checkpoint = self._checkpoints.load(name, type(initial), self._digest)
+        checkpoint = self._stored(name, type(initial))
         value: Value = checkpoint.value if checkpoint else initial
         spent = checkpoint.seconds if checkpoint else 0.0
         has_worked = False
@@ -143,7 +144,7 @@ class StepRunner:
             with self._seconds.of(phase) as taken:
                 value = step()
             spent += taken.seconds
-            checkpoint = self._checkpoints.save(name, value, self._digest, spent)
+            checkpoint = self._save(name, value, spent)
         assert checkpoint
         if has_worked:
             self._count_phase()
@@ -152,16 +153,17 @@ class StepRunner:
 
     def has(self, *names: CheckpointName) -> bool:
         """Whether one of these checkpoints follows the last one."""
-        stored = self._checkpoints.stored()
-        return any(name in stored and stored[name].made_from == self._digest for name in names)
+        stored = (self._answers.get(name) for name in names)
+        return any(checkpoint is not None and checkpoint.made_from == self._digest for checkpoint in stored)
 
     def chain(self) -> list[CheckpointName]:
         """The names of the stored checkpoints that follow the last one, each made from the one before."""
-        return self._checkpoints.chain(self._digest)
+        return chain(self._answers, self._digest)
 
     def forget(self, answer: str) -> None:
         """Removes a checkpoint, and with it all that were made from it: the phase will run again."""
         self._checkpoints.forget(CheckpointName(answer))
+        self._answers.pop(CheckpointName(answer), None)
 
     @contextlib.contextmanager
     def saving_failure(self) -> Iterator[None]:
@@ -204,12 +206,19 @@ class StepRunner:
 
     def usage_before(self) -> Usage:
         """What an earlier invocation has used for it, which none of its steps has asked for yet."""
-        stored = self._checkpoints.stored()
         for name in self.resumed_from:
-            usage = from_plain(Usage, stored[name].value.get("usage") or {})
+            usage = from_plain(Usage, self._answers[name].value.get("usage") or {})
             self.usage_log.answers[structs.replace(name, is_rejection=False)] = usage
         self.usage_log.settle()
         return self.usage_log.usage
+
+    def _stored(self, name: CheckpointName, kind: type) -> Checkpoint | None:
+        stored = self._answers.get(name)
+        return stored.decoded(kind, self._digest) if stored else None
+
+    def _save(self, name: CheckpointName, value: object, seconds: float) -> Checkpoint:
+        checkpoint = self._answers[name] = self._checkpoints.save(name, value, self._digest, seconds)
+        return checkpoint
 
     def _standing(self, is_foreseen: bool = False) -> Standing:
         """The standing of this run, with what is spent until now and in no record yet."""
@@ -265,7 +274,7 @@ class StepRunner:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def _raise_stored_rejection(self, phase: Phase, name: CheckpointName) -> None:
-        checkpoint = self._checkpoints.load(name.rejection, Rejection, self._digest)
+        checkpoint = self._stored(name.rejection, Rejection)
         if checkpoint is None:
             return
         self._digest = checkpoint.seal
