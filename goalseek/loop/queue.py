@@ -190,11 +190,11 @@ class Queue:
                 iteration.project.watch.on_record(record)  # last: while a program is told, the others go on
         except LimitReached as reached:
             self._project.stop = self._project.stop or reached.stop
-            self._owed.append((iteration.begun, iteration.steps.usage_log.usage))
+            self._owed.append((iteration.begun, iteration.steps.usage_log.spending().usage))
         except BaseException as error:
             if iteration.number not in self._again and _recovers(iteration, error):
                 self._again.add(iteration.number)
-                self._owed.insert(0, (iteration.begun, iteration.steps.usage_log.usage))
+                self._owed.insert(0, (iteration.begun, iteration.steps.usage_log.spending().usage))
             else:
                 self._error = self._error or error
         finally:
@@ -311,10 +311,11 @@ class Queue:
             else one.number != number and one.steps.is_asking and not one.seat.is_idle
             for one in open_iterations
         )
+        own = [log.spending() for log in logs]
         return Spending(
             self._lanes.clock.seconds if self._lanes.clock else 0.0,
-            Usage.total([*(used for _, used in self._owed), *(log.usage for log in logs)]),
-            Usage.total(filter(None, (log.charged_before_run for log in logs))),
+            Usage.total([*(used for _, used in self._owed), *(spending.usage for spending in own)]),
+            Usage.total(spending.before_run for spending in own if spending.before_run),
             self._ahead,
             sum(calling),
             next((call for call in usual if call != Usage()), Usage()),

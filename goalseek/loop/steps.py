@@ -210,7 +210,7 @@ class StepRunner:
             usage = from_plain(Usage, self._answers[name].value.get("usage") or {})
             self.usage_log.answers[structs.replace(name, is_rejection=False)] = usage
         self.usage_log.settle()
-        return self.usage_log.usage
+        return self.usage_log.spending().usage
 
     def _stored(self, name: CheckpointName, kind: type) -> Checkpoint | None:
         stored = self._answers.get(name)
@@ -227,7 +227,7 @@ class StepRunner:
 
     def _own_spending(self) -> Spending:
         seconds = sum(self.seconds.values()) + self._seconds.uncounted
-        return Spending(seconds, self.usage_log.usage, self.usage_log.charged_before_run)
+        return self.usage_log.spending(seconds)
 
     def _finish(self, name: CheckpointName, phase: Phase, seconds: float, usage: Usage) -> None:
         self._finished[name], self.usage_log.answers[name] = FinishedStep(phase, seconds), usage
@@ -237,7 +237,8 @@ class StepRunner:
         if self._remaining == 0:
             raise Paused(phase)
         project = self._project
-        self.usage_log.settle()
+        if not self.usage_log.is_settled:  # only an earlier process leaves calls whose cost is not known
+            self.usage_log.settle()
         stop = self._find_stop(phase)
         if stop and self._is_up_to_others(stop):
             with project.activity.waiting("the calls under way may reach a limit; waits until they end"):
@@ -260,7 +261,8 @@ class StepRunner:
         if self._limits is None or phase not in LIMITS_BY_PHASE:
             return None
         standing, now = self._standing(is_foreseen=True), self._project.activity.clock.now()
-        return find_limit(phase, self._limits, standing, now, self.usage_log.usual())
+        call = None if phase == Phase.VERIFY else self.usage_log.usual()
+        return find_limit(phase, self._limits, standing, now, call)
 
     def _is_up_to_others(self, stop: Stop) -> bool:
         return stop.reason in (StopReason.TOKENS, StopReason.COST) and self.get_spending().foreseen != Usage()

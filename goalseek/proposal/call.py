@@ -6,6 +6,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct, structs
@@ -94,6 +95,7 @@ class _IterationCall(AgentLaunch, kw_only=True):
     nonce: str
     workspace: Workspace
     edits: CallEdits | None = None
+    recordings: Path | None = None
     sent_prompt: str = ""
 
     def note_prompt(self, prompt: str) -> None:
@@ -181,12 +183,7 @@ class _IterationCall(AgentLaunch, kw_only=True):
         return dollars_left(self.manifest.limits, self.briefing.usage_log.standing())
 
     def record(self, reply: Reply, rejected: Rejected | None, patch: bytes) -> None:
-        table = self.project.provider_table()
-        if (
-            table.record is None
-            or table.name == "replay"
-            or (rejected is None and not (reply.title or reply.output or patch))
-        ):
+        if self.recordings is None or (rejected is None and not (reply.title or reply.output or patch)):
             return  # the latter is a command without ask_plan, which was not asked
         rejection = None
         if rejected:
@@ -195,7 +192,7 @@ class _IterationCall(AgentLaunch, kw_only=True):
         number, text = self.briefing.context.iteration, patch.decode("utf-8", "surrogateescape")
         recording = Recording(number, self.name, self.sent_prompt, reply, text, rejection)
         line = self.secrets.redact_text(json.dumps(to_plain(recording), indent=1)) + "\n"
-        write_atomic(self.project.folder / table.record / file_name(number, self.name), line, durable=True)
+        write_atomic(self.recordings / file_name(number, self.name), line, durable=True)
 
     def _undo(self) -> None:
         self.briefing.usage_log.drop_session()
@@ -223,9 +220,8 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
     name = str(CheckpointName(request.phase, request.number))
     nonce = project.ledger.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
     secrets = credentials_of(config.manifest)
-    prompt, resumed_prompt, file_list = map(
-        secrets.redact_text, make_prompts(config.templates, config.manifest, context, brief, request, nonce)
-    )
+    prompts = make_prompts(config.templates, config.manifest, context, brief, request, nonce)
+    prompt, table = secrets.redact_text(prompts.fresh), project.provider_table()
     workspace = project.workspace(config, briefing.standing)
     prefix_length, kind, paths = len(project.places.prefix), config.scope.kind, workspace.tree.entries
     host = _IterationCall(
@@ -241,6 +237,7 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
         nonce=nonce,
         workspace=workspace,
         edits=edits,
+        recordings=None if table.record is None or table.name == "replay" else project.folder / table.record,
     )
     host.note_prompt(prompt)
     return host.call(
@@ -254,8 +251,8 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
         brief=brief,
         nonce=nonce,
         name=name,
-        resumed_prompt=resumed_prompt,
-        file_list=file_list,
+        resumed_prompt=secrets.redact_text(prompts.resumed),
+        file_list=secrets.redact_text(prompts.file_list),
         answered=frozenset(
             (record.provider, record.model)
             for record in project.ledger.recent

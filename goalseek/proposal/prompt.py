@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -63,7 +63,7 @@ class Request(Struct, frozen=True):
     patch: bytes = b""
 
 
-class Prompts(NamedTuple):
+class Prompts(Struct, frozen=True):
     """What an agent is asked in a new session, and where it goes on in the session of its last answer.
 
     ``resumed`` is "" where a session makes no difference. ``file_list`` is the part of them that lists the files.

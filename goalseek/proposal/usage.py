@@ -18,6 +18,7 @@ from goalseek.ledger.checkpoints import CALLS, CheckpointName, Checkpoints
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Edit, Session
+from goalseek.project.limits import Spending
 from goalseek.project.progress import median_iteration_seconds
 from goalseek.records import IterationRecord
 from goalseek.statistics.scale import median
@@ -78,6 +79,7 @@ class UsageLog:
         self._usage_left = usage_left
         self._median_of = median_of
         self.current_step = ""
+        self.is_settled = False
         self.running = Usage()
         checkpoint = self._checkpoints.load(CALLS, CallList, str(CALLS))
         self._calls: tuple[CallEntry, ...] = checkpoint.value.calls if checkpoint else ()
@@ -147,6 +149,7 @@ class UsageLog:
                 calls[index] = structs.replace(call, charged=killed_call_usage(usage, self.usual()), session=None)
         if calls != list(self._calls):
             self._store(tuple(calls))
+        self.is_settled = True
 
     def usual(self) -> Usage:
         """The usage of the median call: of recorded iterations, or else of this one.
@@ -156,21 +159,15 @@ class UsageLog:
         usual = self._median_of(2 if any(call.phase == Phase.PLAN for call in self._calls) else 1)
         return usual if usual != Usage() else median_usage([(usage, 1) for usage in self.answers.values()])
 
-    @property
-    def usage(self) -> Usage:
-        """The usage of the iteration's calls: as they reported it, with an estimate for those that were killed."""
-        return Usage.total([*self.answers.values(), self.charged, self.running])
-
-    @property
-    def charged(self) -> Usage:
-        """The usage that killed and failed calls of this run are charged, all together."""
-        return Usage.total(call.charged for call in self._calls if call.charged and self._is_of_run(call))
-
-    @property
-    def charged_before_run(self) -> Usage | None:
-        """The usage that the calls of earlier runs are charged, all together; None where there is none."""
-        total = Usage.total(call.charged for call in self._calls if call.charged and not self._is_of_run(call))
-        return None if total == Usage() else total
+    def spending(self, seconds: float = 0.0) -> Spending:
+        """The spend of the calls: as they reported it, with an estimate for those that were killed."""
+        charged: list[Usage] = []
+        before_run: list[Usage] = []
+        for call in self._calls:
+            if call.charged and call.charged != Usage():
+                (charged if call.run_id in ("", self._run_id) else before_run).append(call.charged)
+        usage = Usage.total([*self.answers.values(), *charged, self.running])
+        return Spending(seconds, usage, Usage.total(before_run) if before_run else None)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -186,9 +183,6 @@ class UsageLog:
             if call.killed:
                 notes.append(f"programs that the provider left running in {call.phase} were ended: {call.killed}")
         return tuple(dict.fromkeys(notes))
-
-    def _is_of_run(self, call: CallEntry) -> bool:
-        return call.run_id in ("", self._run_id)
 
     def _store(self, calls: tuple[CallEntry, ...]) -> None:
         self._calls = calls

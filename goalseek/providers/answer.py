@@ -1,17 +1,13 @@
-"""Parsing of a provider's answer: the block between two sentinel lines with this call's nonce; usage and its cost."""
+"""Parsing of a provider's answer: the block between two sentinel lines with this call's nonce; and the usage."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
-
-from msgspec import structs
 
 from goalseek.disk import open_regular
 from goalseek.errors import Rejected
-from goalseek.manifest.tables import Price
 from goalseek.providers.preset import count, dollars
 from goalseek.providers.provider import Reply
 from goalseek.values import Outcome, Phase, Reason, Usage
@@ -22,7 +18,6 @@ REASON_LIMIT = 500
 TRIED_LIMIT = 500
 IDEAS_LIMIT = 10
 REASONS_LIMIT = 40
-_PRICE_TOKENS = 1_000_000
 APPROVED, CHANGES_REQUESTED, REJECTED = "APPROVED", "CHANGES_REQUESTED", "REJECTED"  # a review's first line
 
 
@@ -117,22 +112,3 @@ def read_usage(path: Path) -> Usage:
         count(report.get("output_tokens")),
         dollars(report.get("cost_usd")),
     )
-
-
-def add_cost(usage: Usage, models: Sequence[str], prices: Sequence[Price], is_subscription: bool) -> Usage:
-    """The usage with its cost in dollars. An estimate is marked; a subscription's cost moves to ``about_usd``.
-
-    ``models`` are the names of the model; the first that has a price counts.
-    """
-    if usage.cost_usd is None and usage.tokens:
-        price = next((price for model in models for price in prices if model and price.model == model), None)
-        if price:
-            cost = (
-                usage.input_tokens * price.input
-                + usage.cached_tokens * (price.input if price.cached is None else price.cached)
-                + usage.output_tokens * price.output
-            ) / _PRICE_TOKENS
-            usage = structs.replace(usage, cost_usd=cost, estimated=True)
-    if is_subscription and usage.cost_usd is not None:
-        return structs.replace(usage, cost_usd=None, about_usd=usage.cost_usd)
-    return usage

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
@@ -61,7 +60,7 @@ class AgentProvider(CommandProvider):
         may_resume = call.phase == "repair" or plan.provider in ("", self.name)
         reply = self._ask_in_session(call, may_resume, plan.files)
         is_chatter = not (reply.text or reply.files)  # without a block its first line is whatever it printed first
-        return replace(reply, title=plan.title) if plan.title and is_chatter else reply
+        return structs.replace(reply, title=plan.title) if plan.title and is_chatter else reply
 
     def _ask_in_session(self, call: Call, may_resume: bool, planned: tuple[str, ...] = ()) -> Reply:
         """One call, in the last session of this HOME where it ``may_resume`` one that is there, else in a new one.
@@ -77,7 +76,7 @@ class AgentProvider(CommandProvider):
                 f"{self.name} cannot go on with its session ({gone.why}), and begins another", gone.usage
             )
             prompt = f"{call.prompt}\n{_UNDONE}" if go_on else call.prompt
-            return self.ask(replace(call, prompt=prompt), planned=planned)
+            return self.ask(structs.replace(call, prompt=prompt), planned=planned)
 
     def ask(self, call: Call, session: Session | None = None, planned: tuple[str, ...] = ()) -> Reply:
         """One call, which resumes ``session``, to edit ``planned`` files. Raises Failed where no answer came."""
@@ -85,7 +84,7 @@ class AgentProvider(CommandProvider):
         prompt = (session and (call.host.resume_prompt() or call.resumed_prompt)) or call.prompt
         if self.preset.adds_named_files and call.file_list:
             prompt = prompt.replace(call.file_list, "They are not listed here.")
-        call = replace(call, prompt=prompt)
+        call = structs.replace(call, prompt=prompt)
         dollars_left = None if self.is_subscription() else call.host.dollars_left()  # None where nothing limits them
         facts = {
             "apply" if call.phase in ("apply", "repair") else "plan",
@@ -153,8 +152,8 @@ class AgentProvider(CommandProvider):
         if plan is None:  # a plan must be in a block; a change may be named by what was printed first
             lines = [line for line in answer.text.splitlines() if line.strip()]
             plan = Reply(clean_title(lines[0]) if lines and call.phase != "plan" and not answer.is_mixed else "")
-        plan = replace(plan, provider=self.name, model=self.model, answered_by=answer.model)
-        return replace(plan, output=answer.text or output, usage=usage, tried=find_tried(answer.text))
+        plan = structs.replace(plan, provider=self.name, model=self.model, answered_by=answer.model)
+        return structs.replace(plan, output=answer.text or output, usage=usage, tried=find_tried(answer.text))
 
     def partial_reply(self, printed: Printed, reported: Usage, session: Session | None) -> Reply:
         """Usage and model as the preset reads them of what is there."""

@@ -6,8 +6,9 @@ import os
 import shlex
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import structs
 
 from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import ProviderTable
@@ -90,13 +91,13 @@ class CommandProvider(Reviewer):
         """Lets the program edit. Without a block and a plan, the first line that it prints is the title."""
         reply = self.ask(call)
         first = next((line for line in reply.output.splitlines() if line.strip()), "")
-        return replace(reply, title=reply.title or plan.title or clean_title(first))
+        return structs.replace(reply, title=reply.title or plan.title or clean_title(first))
 
     def review(self, call: Call) -> Reply:
         """Asks for a verdict on the change in the tree."""
         reply = self.ask(call)
         verdict, reasons = parse_review(reply.output, call.nonce)
-        return replace(reply, title=verdict, text="\n".join(reasons), files=())
+        return structs.replace(reply, title=verdict, text="\n".join(reasons), files=())
 
     def ask(self, call: Call) -> Reply:
         """One call. Raises Failed where no answer came."""
@@ -111,7 +112,7 @@ class CommandProvider(Reviewer):
             raise Failed("timeout", PAST_LIMIT.format(result.seconds), output + errors, usage)
         refuse_exit_code(result, output, errors, usage)
         plan = find_plan(output, call.nonce) or Reply("")
-        return replace(plan, output=output, usage=usage, tried=find_tried(output))
+        return structs.replace(plan, output=output, usage=usage, tried=find_tried(output))
 
     def find_program(self) -> str:
         """The program's path. Raises Failed where it is gone."""

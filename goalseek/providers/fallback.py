@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from msgspec import Struct, field, structs
@@ -13,7 +12,6 @@ from goalseek.humanize import format_moment
 from goalseek.manifest.tables import Price
 from goalseek.phase_values import Plan, Played, Session
 from goalseek.process import seconds_with_sleep
-from goalseek.providers.answer import add_cost
 from goalseek.providers.outcome import (
     IN_WORDS,
     Failed,
@@ -28,6 +26,7 @@ from goalseek.values import StopReason, Usage
 
 Member = TypeVar("Member", bound=Provider)
 _SEE = "goalseek doctor --live shows whether it"
+_PRICE_TOKENS = 1_000_000
 
 
 class ProviderState(Struct):
@@ -52,22 +51,18 @@ class ProviderState(Struct):
     has_failed: bool = False
 
     def note_answer(self) -> None:
-        """Notes that the provider answered."""
         self.has_answered, self.has_failed, self.looks, self.words, self.problem = True, False, 0, "", ""
 
     def note_failure(self, name: str, failed: Failed) -> str:
-        """Notes how a call ended after all its retries; gives it in words.
-
-        Calls that were made at once and found it closed are one look.
-        """
+        """Notes how a call ended after all its retries; gives it in words."""
         now = seconds_with_sleep()
         is_unexplained = failed.meaning is Meaning.CLOSED and failed.kind == "undeclared"
         self.may_last = is_unexplained and not (self.has_answered or self.is_recorded)
-        if failed.meaning is Meaning.CLOSED and self.closed_until <= now:
+        if failed.meaning is not Meaning.CLOSED:
+            self.looks = 0
+        elif self.closed_until <= now:  # calls that were made at once and found it closed are one look
             self.closed_until = now + seconds_closed(failed, self.looks)
             self.looks += 1
-        elif failed.meaning is not Meaning.CLOSED:
-            self.looks = 0
         if failed.meaning is Meaning.REFUSED:
             self.refused = failed.why
         self.has_failed = failed.meaning is Meaning.FAILED and not failed.usage.tokens
@@ -113,7 +108,6 @@ class ProviderChain(Struct, frozen=True):
 
     @property
     def needs_consent(self) -> bool:
-        """Whether any of them runs a program."""
         return any(provider.needs_consent for provider in self.members)
 
     @property
@@ -142,17 +136,15 @@ class ProviderChain(Struct, frozen=True):
         return "; ".join(filter(None, (provider.look_over(listed) for provider in self.members)))
 
     def plan(self, call: Call) -> Reply:
-        """The plan of the first that answers."""
         return self._ask_in_turn(self.planners, call, lambda provider: provider.plan(call))
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """The change of the first that answers; edits of one that failed are undone before the next is asked."""
         editors = self.repairers if call.phase == "repair" else self.editors
-        call = replace(call, answered=call.answered | {(plan.provider, plan.model)})
+        call = structs.replace(call, answered=call.answered | {(plan.provider, plan.model)})
         return self._ask_in_turn(editors, call, lambda provider: provider.apply(call, plan))
 
     def review(self, call: Call) -> Reply:
-        """The verdict of the reviewer; the first of them that answers."""
         return self._ask_in_turn(self.reviewers, call, lambda provider: provider.review(call))
 
     def render(self, plan: Plan, files: Iterable[WritableFile]) -> dict[str, bytes] | None:
@@ -168,7 +160,7 @@ class ProviderChain(Struct, frozen=True):
         if provider is None:
             return reported
         reply = provider.partial_reply(printed, reported, session)
-        return self._add_cost(provider, reply.usage, reply.answered_by)
+        return self.add_cost(provider, reply.usage, reply.answered_by)
 
     def _member(self, named: tuple[str, str]) -> Provider | None:
         return next((member for member in self.members if (member.name, member.model) == named), None)
@@ -209,7 +201,7 @@ class ProviderChain(Struct, frozen=True):
         return next((each for each, state in states if not state.refused and state.closed_until <= now), None)
 
     def _wait_for_first(self, providers: tuple[Member, ...], call: Call) -> None:
-        """Waits until the first of the closed providers opens. Raises GoalseekError where none may do so in time."""
+        """Raises GoalseekError where none of the closed providers may open in time."""
         states = [self._state(provider) for provider in providers]
         closed = [state for state in states if not state.refused]
         if not closed:
@@ -241,7 +233,7 @@ class ProviderChain(Struct, frozen=True):
             try:
                 reply = ask(provider)
             except Rejected as rejected:
-                rejected.usage = self._add_cost(provider, rejected.usage, "")
+                rejected.usage = self.add_cost(provider, rejected.usage, "")
                 if not isinstance(rejected, Failed):
                     state.note_answer()
                     raise
@@ -260,11 +252,27 @@ class ProviderChain(Struct, frozen=True):
                     raise
             else:
                 state.note_answer()
-                usage = self._add_cost(provider, reply.usage, reply.answered_by)
-                return replace(reply, usage=usage, provider=provider.name, model=provider.model)
+                usage = self.add_cost(provider, reply.usage, reply.answered_by)
+                return structs.replace(reply, usage=usage, provider=provider.name, model=provider.model)
 
     def _state(self, provider: Provider) -> ProviderState:
         return self.states.setdefault(provider, ProviderState())
 
-    def _add_cost(self, provider: Provider, usage: Usage, answered_by: str) -> Usage:
-        return add_cost(usage, (provider.model, answered_by), self.prices, provider.is_subscription())
+    def add_cost(self, provider: Provider, usage: Usage, answered_by: str) -> Usage:
+        """The usage of a call with its cost in dollars. An estimate is marked; a subscription's is ``about_usd``.
+
+        Of the model's name in the manifest and that by which it ``answered_by``, the first that has a price counts.
+        """
+        if usage.cost_usd is None and usage.tokens:
+            models = filter(None, (provider.model, answered_by))
+            price = next((price for model in models for price in self.prices if price.model == model), None)
+            if price:
+                cost = (
+                    usage.input_tokens * price.input
+                    + usage.cached_tokens * (price.input if price.cached is None else price.cached)
+                    + usage.output_tokens * price.output
+                ) / _PRICE_TOKENS
+                usage = structs.replace(usage, cost_usd=cost, estimated=True)
+        if usage.cost_usd is not None and provider.is_subscription():
+            return structs.replace(usage, cost_usd=None, about_usd=usage.cost_usd)
+        return usage

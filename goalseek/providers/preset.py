@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -81,8 +80,7 @@ class Answer(Struct, frozen=True):
     whole_session: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Preset:
+class Preset(Struct, frozen=True):
     """One agent. ``tried`` is the version that goalseek's own tests ran, "" for none.
 
     ``variables`` and ``home_files`` (path below HOME, text) have the same conditions as ``parts``. An agent that
@@ -108,7 +106,7 @@ class Preset:
     adds_named_files: bool = False
     kept_bytes: int = KEPT_BYTES
     waits: str = ""
-    version: tuple[str, ...] = field(default=("--version",))
+    version: tuple[str, ...] = ("--version",)
 
 
 def json_or_none(text: str) -> Any:

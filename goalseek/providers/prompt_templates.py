@@ -93,11 +93,6 @@ def load_templates(folder: Path | None) -> Templates:
     return {**_package_templates(), **own}
 
 
-def versions(templates: Templates) -> str:
-    """The version of each template, in one line for the record."""
-    return ", ".join(f"{phase} {template.version}" for phase, template in templates.items())
-
-
 @functools.cache
 def _package_templates() -> Templates:
     templates = {}

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from goalseek.errors import Rejected
 from goalseek.phase_values import Context, PastIteration, Plan, Played, Session
@@ -22,8 +21,7 @@ from goalseek.sandbox.supervisor import KEPT_BYTES, ProgramResult
 from goalseek.values import Usage
 
 
-@dataclass(frozen=True)
-class LaunchSpec:
+class LaunchSpec(Struct, frozen=True):
     """A program to start, and what it gets beyond what every provider gets.
 
     ``variables`` add to its environment. ``named`` are the arguments whose programs it may see, where these are not
@@ -35,12 +33,12 @@ class LaunchSpec:
     """
 
     arguments: tuple[str, ...]
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = {}
     named: tuple[str, ...] = ()
     login: Login = Login()
     timeout: float | None = None
     home: str = ""
-    home_files: Mapping[str, str] = field(default_factory=dict)
+    home_files: Mapping[str, str] = {}
     has_input: bool = True
     kept_bytes: int = KEPT_BYTES
     provider: str = ""
@@ -95,8 +93,7 @@ class CallHost:
         """To be called with the reply, or the rejection, and the patch of the call."""
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """One question to a provider. ``history`` is what was tried under this ruler, newest first.
 
     ``folder`` is the manifest's folder in the workspace, the current folder of whatever is started. ``writable``
@@ -132,8 +129,7 @@ class Call:
     file_list: str = ""
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """What a provider answered: a title and a text for people, the files it means to change or changed, its usage.
 
     ``output`` is all that it printed, for ``provider_output.md``. A plan with an empty title comes with the change.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.humanize import pluralize
@@ -19,16 +18,16 @@ from goalseek.providers.scripted import apply_patch
 from goalseek.values import Outcome, Reason, StopReason, Usage, from_plain
 
 
-@dataclass(frozen=True)
 class ReplayProvider(Provider):
     """Proposal n is that of the n-th iteration of the recordings; each call is answered as that of its name was.
 
     What the recorded calls cost is not spent again: no usage is reported.
     """
 
-    folder: Path
-    model: str = ""
     name = "replay"
+
+    def __init__(self, folder: Path, model: str = "") -> None:
+        self.folder, self.model = folder, model
 
     @cached_property
     def _recordings(self) -> dict[int, dict[str, Recording]]:
@@ -80,7 +79,7 @@ class ReplayProvider(Provider):
         if rejection and (rejection.edits is None or not recording.patch):  # today's scope decides on the edits again
             edits = rejection.edits
             raise Rejected(rejection.outcome, rejection.reason, rejection.why, reply.output, edits=edits)
-        return replace(reply, usage=Usage())
+        return structs.replace(reply, usage=Usage())
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:

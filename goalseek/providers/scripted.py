@@ -6,7 +6,6 @@ import functools
 import hashlib
 import stat
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, ValidationError, convert
@@ -30,14 +29,13 @@ class Move(Struct, frozen=True, forbid_unknown_fields=True):
     patch: str = ""
 
 
-@dataclass(frozen=True)
 class ScriptedProvider(Provider):
     """Each proposal makes the move after the last one that it played of this script; of another one, the first."""
 
-    script: Path
-    model: str = ""
-    name: str = "scripted"
     repairs = False
+
+    def __init__(self, script: Path, model: str = "", name: str = "scripted") -> None:
+        self.script, self.model, self.name = script, model, name
 
     def check(self) -> None:
         """Raises GoalseekError where the script cannot be read."""

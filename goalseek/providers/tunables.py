@@ -11,7 +11,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from goalseek.errors import GoalseekError
 from goalseek.git.paths import quote_path
@@ -41,8 +42,7 @@ _GO = re.compile(rf"\b(?:var|const)\s+(\w+)\s+{_GO_TYPES}\s*=[^\w=]*\Z")
 _IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d][\w.$-]*")
 
 
-@dataclass(frozen=True)
-class Domain:
+class Domain(Struct, frozen=True):
     """The values that a constant may take: numbers of kind "float" or "int", or for "choice" the ``options``.
 
     Numbers are from ``low`` to ``high``, both allowed; of kind "int" only ``low`` plus multiples of ``step``.
@@ -89,8 +89,7 @@ class Domain:
         return text + (" log" if self.log else "") + (f" step {self.step}" if self.step > 1 else "")
 
 
-@dataclass(frozen=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """One marked constant. ``start`` and ``end`` bound the literal's characters in the file's text."""
 
     path: str

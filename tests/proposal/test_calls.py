@@ -42,13 +42,13 @@ def test_a_session_is_that_of_the_last_call_in_its_home_until_that_call_is_charg
     assert made(tmp_path).session("1 claude") == SESSION and made(tmp_path).session("1 review claude") is None
     calls.answers[CheckpointName("change")] = Usage()
     calls.settle()
-    assert calls.session("1 claude") == SESSION and calls.charged == Usage()
+    assert calls.session("1 claude") == SESSION and calls.spending().usage == Usage()
     calls.add("APPLY_CHANGE", "1 claude")
     assert made(tmp_path).session("1 claude") is None, "that call may have died in it"
     calls.note(session=SESSION)
     again = made(tmp_path, Usage(70))
     again.settle()
-    assert again.session("1 claude") is None and again.charged == Usage(170, 60, 30, pytest.approx(0.3), True)
+    assert again.session("1 claude") is None and again.spending().usage == Usage(170, 60, 30, pytest.approx(0.3), True)
 
 
 def test_a_call_that_ended_before_a_kill_is_charged_from_the_session_before_it(tmp_path: Path) -> None:
@@ -69,13 +69,13 @@ def test_a_failed_call_is_charged_what_it_told_and_one_past_its_time_the_usual_a
     calls.add("APPLY_CHANGE")
     calls.note(killed=0, cut_short=False)
     calls.note_failure("APPLY_CHANGE", "it crashed", Usage(1))
-    assert calls.charged == Usage(1)
+    assert calls.spending().usage == Usage(1)
     calls.add("APPLY_CHANGE")
     calls.note(killed=2, cut_short=True)
     calls.note_failure("APPLY_CHANGE", "its time was up", Usage(80))
-    assert calls.charged == Usage(81, 20, 10, 0.1, True, cost_is_partial=True), "the first one told no dollars"
+    assert calls.spending().usage == Usage(81, 20, 10, 0.1, True, cost_is_partial=True), "the first one told no dollars"
     calls.note_failure("APPLY_CHANGE", "there is no program", Usage())
-    assert calls.charged.tokens == 111, "the one past its time is charged once"
+    assert calls.spending().usage.tokens == 111, "the one past its time is charged once"
 
 
 def test_a_failure_without_a_call_is_told_under_its_own_phase(tmp_path: Path) -> None:
@@ -84,10 +84,10 @@ def test_a_failure_without_a_call_is_told_under_its_own_phase(tmp_path: Path) ->
     calls.add("PLAN")
     calls.current_step = "change"
     calls.note_failure("APPLY_CHANGE", "there is no program", Usage())
-    assert made(tmp_path).notes == ("in APPLY_CHANGE there is no program",) and calls.charged == Usage()
+    assert made(tmp_path).notes == ("in APPLY_CHANGE there is no program",) and calls.spending().usage == Usage()
     calls.answers[CheckpointName("plan")] = Usage()
     calls.settle()
-    assert calls.charged == Usage()
+    assert calls.spending().usage == Usage()
 
 
 COUNTS = st.integers(0, 10**6)

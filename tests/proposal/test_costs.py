@@ -77,7 +77,8 @@ def test_the_usual_call_of_a_first_iteration_is_what_its_other_calls_told(tmp_pa
     calls.add("APPLY_CHANGE")
     calls.note(cut_short=True)
     calls.note_failure("APPLY_CHANGE", "its time was up", Usage(10))
-    assert calls.charged == Usage(1290, cost_usd=0.5, estimated=True)
+    calls.answers = {}
+    assert calls.spending().usage == Usage(1290, cost_usd=0.5, estimated=True)
 
 
 AGENTS = pytest.mark.slow

@@ -185,10 +185,10 @@ def night() -> dict[str, str]:
     }
     texts = {}
     for name, request in asked.items():
-        fresh, resumed, _ = prompts(request)
-        texts[f"{name}.md"] = fresh
-        if resumed and name != "apply-unplanned":
-            texts[f"{name}-resumed.md"] = resumed
+        sent = prompts(request)
+        texts[f"{name}.md"] = sent.fresh
+        if sent.resumed and name != "apply-unplanned":
+            texts[f"{name}-resumed.md"] = sent.resumed
     return texts
 
 
@@ -224,7 +224,8 @@ def test_what_is_under_way_beside_it_is_told_by_title_and_files_and_no_hidden_fi
 
 
 def test_a_resumed_apply_late_in_a_long_night_with_a_long_program_is_short() -> None:
-    fresh, resumed, _ = prompts(Request("apply", plan=PLAN), PROGRAM * 300, 40)
+    sent = prompts(Request("apply", plan=PLAN), PROGRAM * 300, 40)
+    fresh, resumed = sent.fresh, sent.resumed
     assert len(fresh) > 55_000 and len(resumed.encode()) < 2048
     assert "- train.py\n- model/**" in resumed and "30 minutes" in resumed and PLAN.title in resumed
     for told_before in ("plain numpy", "parameters", "data/train.csv"):

@@ -23,7 +23,7 @@ from goalseek.proposal.brief import MAX_BYTES, as_json, make_brief
 from goalseek.proposal.measurement_text import describe_smallest_gain
 from goalseek.proposal.prompt import Problem, Request, ReviewSubject, make_prompts
 from goalseek.providers.answer import find_plan, find_tried, parse_review
-from goalseek.providers.prompt_templates import PHASES, PLACEHOLDERS, fill_template, load_templates, versions
+from goalseek.providers.prompt_templates import PHASES, PLACEHOLDERS, fill_template, load_templates
 from goalseek.providers.provider import Reply
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.workspace.scope import build_scope
@@ -224,7 +224,8 @@ def test_a_manifest_may_name_its_own_prompts_and_others_are_the_packages(project
     assert home("told").read_text() == "Raise score beyond 1, for $5. - (none); (none)\n"
     told = record["digests"]["prompts"]
     assert told.startswith("plan 8, apply own 7 ") and told.endswith(", repair 4, review 3") and len(told) < 70
-    assert versions(load_templates(None)) == "plan 8, apply 8, repair 4, review 3"
+    versions = {phase: template.version for phase, template in load_templates(None).items()}
+    assert versions == {"plan": "8", "apply": "8", "repair": "4", "review": "3"}
     project.write({"my/apply.md": "Now $baseline."})
     assert "differ" not in project.run("status").stdout, "no number depends on them"
     project.climb()
@@ -305,7 +306,8 @@ def test_templates_of_earlier_versions_work_on_as_a_users_own(phase: str) -> Non
     told = context(directions=("be quick",), flattened=True, last_crash="KeyError", crashed_in=8)
     for values, past_tries in ((told, (past(8),)), (context(program=""), ())):
         brief = make_brief(values, past_tries, MANIFEST, Standing(), SCOPE)
-        prompt, resumed, _ = make_prompts(templates, MANIFEST, values, brief, request, NONCE)
+        made = make_prompts(templates, MANIFEST, values, brief, request, NONCE)
+        prompt, resumed = made.fresh, made.resumed
         assert not string.Template(prompt).get_identifiers() and "score" in prompt and NONCE in prompt
         assert resumed == "", "their text is sent in a session too, as it was"
         for known in ("a title", "it broke"):
@@ -335,7 +337,7 @@ def test_a_template_may_have_a_second_part_for_sessions_and_only_an_authors(tmp_
     request, told = Request("repair", problem=Problem("it broke")), context()
     brief = make_brief(told, (), MANIFEST, Standing(), SCOPE)
     sent = make_prompts(load_templates(tmp_path), MANIFEST, told, brief, request, NONCE)
-    assert sent[:2] == ("New: it broke\n", "Again: it broke\n")
+    assert (sent.fresh, sent.resumed) == ("New: it broke\n", "Again: it broke\n")
     (tmp_path / "review.md").write_text("$nonce $criteria $diff\n<!-- resumed -->\n$nonce $criteria $diff\n")
     with pytest.raises(GoalseekError, match="a reviewer has no session"):
         load_templates(tmp_path)
@@ -398,9 +400,8 @@ def test_who_makes_a_change_is_asked_to_look_for_the_gain_that_can_be_recognized
     assert describe_smallest_gain(metric, noise) == expected
     manifest, told = replace(MANIFEST, metric=metric), context()
     brief = {**make_brief(told, (), manifest, Standing(noise=noise), SCOPE), "minutes": 20}
-    for text in make_prompts(load_templates(None), manifest, told, brief, Request("apply", plan=Plan("t", "x")), NONCE)[
-        :2
-    ]:
+    sent = make_prompts(load_templates(None), manifest, told, brief, Request("apply", plan=Plan("t", "x")), NONCE)
+    for text in (sent.fresh, sent.resumed):
         assert f"The smallest gain that can be recognized: {expected}.\n" in text and "You have 20 minutes" in text
 
 
@@ -483,7 +484,7 @@ def test_hidden_facts_are_nowhere_in_prompt_and_brief_even_where_an_open_command
     texts = [as_json(brief)]
     for phase in PHASES:
         request = Request(phase, plan=Plan("t", "x"), review=JUDGED if phase == "review" else None)
-        texts += make_prompts(load_templates(None), manifest, told, brief, request, NONCE)
+        texts += structs.astuple(make_prompts(load_templates(None), manifest, told, brief, request, NONCE))
     for text in texts:
         for word in (
             "truth",

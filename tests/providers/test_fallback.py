@@ -1,12 +1,12 @@
 """Who is asked next: closed, refused and failed providers, and what an invocation remembers of each."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from test_tune import call as tune_call
 
 from goalseek.errors import GoalseekError, Rejected

@@ -6,19 +6,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_agents import COSTS, PROGRAMS, Fakes
+from msgspec.structs import replace
 from test_tune import call as tune_call
 
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.manifest.tables import Price, ProviderTable
 from goalseek.phase_values import Plan, Session
-from goalseek.providers.answer import add_cost
+from goalseek.providers.command import CommandProvider
 from goalseek.providers.credentials import Credential, find_login
+from goalseek.providers.fallback import ProviderChain
 from goalseek.providers.outcome import LOOK_SECONDS, RETRY_SECONDS, Failed
 from goalseek.providers.preset import Printed
 from goalseek.providers.provider import Call, CallHost, LaunchSpec
@@ -318,13 +319,16 @@ def test_another_may_plan(fake: Fakes, tmp_path: Path) -> None:
 
 
 def test_a_price_makes_an_estimate_and_a_subscription_is_about() -> None:
-    prices = (Price(model="m", input=2.0, cached=0.5, output=10.0),)
+    add_cost = ProviderChain((), (), (Price(model="m", input=2.0, cached=0.5, output=10.0),)).add_cost
+    key, login = (
+        CommandProvider(ProviderTable(name="command", billing=billing), Path()) for billing in ("api", "subscription")
+    )
     used = Usage(1_000_000, 2_000_000, 100_000)
-    assert add_cost(used, ("", "m"), prices, False) == Usage(1_000_000, 2_000_000, 100_000, 4.0, True)
-    assert add_cost(used, ("other",), prices, False) == used
+    assert add_cost(key, used, "m") == Usage(1_000_000, 2_000_000, 100_000, 4.0, True)
+    assert add_cost(key, used, "other") == used
     told = Usage(1, 1, 1, 0.5)
-    assert add_cost(told, ("m",), prices, False) == told
-    assert add_cost(told, ("m",), prices, True) == Usage(1, 1, 1, None, False, 0.5)
+    assert add_cost(key, told, "m") == told
+    assert add_cost(login, told, "m") == Usage(1, 1, 1, None, False, 0.5)
     assert told.plus(Usage(about_usd=0.5)) == Usage(1, 1, 1, 0.5, False, 0.5)
 
 

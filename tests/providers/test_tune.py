@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +109,7 @@ def test_a_plan_names_constants_files_old_and_new_and_is_all_that_applying_needs
     assert [line.split(":")[0] for line in reply.text.splitlines()] == list(setting)
     assert f"RATE: 0.9 -> {tunables.format_literal(setting['RATE'])}" in reply.text
     assert (folder / "src/model.py").read_text() == SOURCE
-    tune(folder).apply(replace(call(folder), phase="apply"), plan_of(reply))
+    tune(folder).apply(structs.replace(call(folder), phase="apply"), plan_of(reply))
     assert title(values_in(folder)) == reply.title
 
 
@@ -202,7 +201,7 @@ def test_what_is_under_way_is_not_tried_beside_it(tmp_path: Path) -> None:
     for number in range(3):
         titles.append(tune(tmp_path).plan(asked).title)
         ahead = (*asked.context.ahead, Ahead(number, titles[-1]), Ahead(9))
-        asked = replace(asked, context=structs.replace(asked.context, ahead=ahead))
+        asked = structs.replace(asked, context=structs.replace(asked.context, ahead=ahead))
     assert sorted(titles) == ["A = 2", "A = 3", "A = 4"]
 
 
@@ -211,16 +210,18 @@ def test_the_baselines_own_setting_is_not_tried_after_a_keep(tmp_path: Path, sam
     file = tmp_path / "x.py"
     file.write_text("A = 1  # goalseek: int 1..3\nB = 1  # goalseek: int 1..2\n")
     baseline = title(values_in(tmp_path))
-    asked = replace(call(tmp_path, 2.0), host=Held({"x.py": file.read_bytes()}.get))
+    asked = structs.replace(call(tmp_path, 2.0), host=Held({"x.py": file.read_bytes()}.get))
     for iteration in range(5):
         plan = plan_of(tune(tmp_path, sampler).plan(asked))
         assert plan.title != baseline
         tune(tmp_path, sampler).apply(asked, plan)
-        asked = replace(asked, history=(*asked.history, past(iteration + 1, plan.title, 1.0 - iteration, "better")))
+        asked = structs.replace(
+            asked, history=(*asked.history, past(iteration + 1, plan.title, 1.0 - iteration, "better"))
+        )
     with pytest.raises(Rejected, match="every setting of A, B was tried"):
         tune(tmp_path, sampler).plan(asked)
     for other in (None, b"A = 9\n", b"A = 9  # goalseek: int 3..1\n", b"A = 1  # goalseek: int 1..3\n"):
-        assert tune(tmp_path).plan(replace(asked, host=Held(lambda path, other=other: other))).title == baseline
+        assert tune(tmp_path).plan(structs.replace(asked, host=Held(lambda path, other=other: other))).title == baseline
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -228,10 +229,10 @@ def test_what_is_tried_now_beside_it_is_no_proposal(tmp_path: Path, sampler: str
     (tmp_path / "x.py").write_text("N = 1  # goalseek: int 1..3\nM = 5  # goalseek: int 5..6\n")
     asked, ahead = call(tmp_path), (Ahead(1), Ahead(2, "Another layer"))
     for number in range(3, 8):
-        told = replace(asked, context=structs.replace(asked.context, ahead=ahead))
+        told = structs.replace(asked, context=structs.replace(asked.context, ahead=ahead))
         ahead = (*ahead, Ahead(number, tune(tmp_path, sampler).plan(told).title))
     assert len({one.title for one in ahead} - {"N = 1, M = 5"}) == 2 + 5
-    told = replace(asked, context=structs.replace(asked.context, ahead=ahead))
+    told = structs.replace(asked, context=structs.replace(asked.context, ahead=ahead))
     with pytest.raises(Rejected, match="every setting"):
         tune(tmp_path, sampler).plan(told)
 

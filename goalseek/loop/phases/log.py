@@ -20,7 +20,6 @@ from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project.approval import remove_approval
 from goalseek.project.landing import Landing
 from goalseek.proposal.launch import forget_calls
-from goalseek.providers.prompt_templates import versions
 from goalseek.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.values import Outcome, Phase, to_plain
 from goalseek.workspace.listing import digest_of
@@ -75,9 +74,10 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
     candidate, decision, evidence = result.candidate, result.decision, result.evidence or Evidence()
     has_author = verdict.outcome != Outcome.BASELINE
     provider, model = iteration.author_of(change, plan) if has_author else ("", "")
-    share = manifest.scope.share
+    share, spending = manifest.scope.share, steps.usage_log.spending()
     benches, host = (evidence.benches, evidence.host) if evidence.runs else iteration.seat.lanes.setting
     stacked = plan.stacked if plan else ()
+    prompts = ", ".join(f"{phase} {template.version}" for phase, template in config.templates.items())
     turn_note = "" if stacked else result.context.turn_note  # the turn begins with its first proposal
     return IterationRecord(
         **project.record_head("iteration", standing.epoch + 1 if ruler else standing.epoch),
@@ -116,8 +116,8 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         provider=provider,
         model=model,
         turn_of=result.context.turn[0] if result.context.turn else None,
-        usage=steps.usage_log.usage,
-        usage_before_run=steps.usage_log.charged_before_run,
+        usage=spending.usage,
+        usage_before_run=spending.before_run,
         seconds={phase: round(spent, 6) for phase, spent in steps.seconds.items()},
         verify=evidence.verify,
         benches=benches,
@@ -126,7 +126,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
         digests={
             "ruler": ruler.digest if ruler else standing.ruler,
             **({"hidden_from": digest_of(config.trees.hidden_from)} if config.trees.hidden_from else {}),
-            **({"prompts": versions(config.templates)} if has_author else {}),
+            **({"prompts": prompts} if has_author else {}),
             **({"proposer": digest_of(config.trees.proposer)} if has_author and config.trees.proposer else {}),
             **({"source": result.source} if result.source else {}),
             **({"script": plan.script} if plan and plan.script else {}),
