@@ -54,7 +54,7 @@ class CheatFinding(Finding, frozen=True):
 
 
 def apply_cheat(project: Project, config: Config, tree: str, name: str) -> AppliedCheat:
-    """A cheat of the manifest, applied to a tree; only changes of writable paths are taken."""
+    """Only changes of writable paths are taken."""
     objects, path = project.repository.objects, project.folder / name
     if path.is_file() and path.resolve() != project.folder.resolve() / Path(name):
         return AppliedCheat(name, "is reached through a link: what it points to is not hidden; name the file itself")
@@ -89,9 +89,7 @@ def verdict_on(
 def measure_cheats(project: Project, subject: Target, cheats: Sequence[AppliedCheat]) -> Iterator[Finding]:
     """A finding for each cheat that applies, with its verdict as a candidate."""
     manifest = subject.config.manifest
-    for cheat in cheats:
-        if cheat.unfit:
-            continue
+    for cheat in (cheat for cheat in cheats if not cheat.unfit):
         verdict, has_one_number = cheat.verdict, False
         if verdict is None:
             verdict, has_one_number = _measure(project, subject, cheat)
@@ -113,7 +111,7 @@ def measure_cheats(project: Project, subject: Target, cheats: Sequence[AppliedCh
 
 
 def _measure(project: Project, subject: Target, cheat: AppliedCheat) -> tuple[Verdict, bool]:
-    """The verdict, and whether all runs of the cheat gave one number where those of the unchanged code differ."""
+    """The verdict, and whether the cheat always gave one number where those of the unchanged code differ."""
     runs = measure_in_turn(project, itertools.repeat(subject.variant(cheat.tree), 1 + MIN_CANDIDATE_RUNS))
     evidence = next(runs).evidence
     standing, manifest = project.standing, subject.config.manifest

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
-from goalseek.doctor import scope_checks, tree_checks
+from goalseek.doctor import project_checks
 from goalseek.doctor.isolation import check_exposure, check_separation
+from goalseek.doctor.project_checks import Subject
 from goalseek.doctor.provider_checks import check_programs, check_provider
-from goalseek.doctor.subject import Subject
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.parallel import one_bench_reason
@@ -23,14 +23,12 @@ from goalseek.values import Finding
 
 
 def check_confinement(subject: Subject) -> Iterator[Finding]:
-    """The sandbox can be had as the manifest wants it; its level is announced."""
     project, manifest, confines = subject.project, subject.config.manifest, subject.project.confines
     confines.refuse_unfit()
     has_agent = project.has_provider() and project.provider_table().name not in WITHOUT_PROGRAM
-    has_agent = has_agent or manifest.review is not None
-    needs_network = any(command.network for command in manifest.verify)
-    needs_network = needs_network or (manifest.setup is not None and manifest.setup.network)
-    has_network = needs_network or (has_agent and confines.table.agent_network)
+    has_network = confines.table.agent_network and (has_agent or manifest.review is not None)
+    has_network = has_network or any(command.network for command in manifest.verify)
+    has_network = has_network or (manifest.setup is not None and manifest.setup.network)
     project.watch.on_sandbox(confines.level, confines.level.not_enforced(has_network))
     if confines.table.cache and confines.level.name != "none":
         text = f"sandbox.cache: what a candidate leaves in {', '.join(confines.table.cache)}, the next one finds"
@@ -38,7 +36,6 @@ def check_confinement(subject: Subject) -> Iterator[Finding]:
 
 
 def describe_confinement(subject: Subject) -> Iterator[Finding]:
-    """The level of the sandbox, and what it does not enforce."""
     confines, manifest = subject.project.confines, subject.config.manifest
     name, reasons = confines.level.name, confines.level.reason
     for who, network in (
@@ -80,7 +77,6 @@ def check_allowed_paths(subject: Subject) -> Iterator[Finding]:
 
 
 def check_cheats(subject: Subject) -> Iterator[Finding]:
-    """Every cheat is a patch that applies."""
     remedy = "make it again with git diff, from the tree that the climb starts from; or take it out of the manifest"
     for cheat in subject.cheats:
         if cheat.unfit:
@@ -88,7 +84,6 @@ def check_cheats(subject: Subject) -> Iterator[Finding]:
 
 
 def check_benches(subject: Subject) -> Iterator[Finding]:
-    """Several measurements at once give numbers that count, where that is asked for."""
     manifest, jobs = subject.config.manifest, subject.jobs
     asked = f"--jobs {jobs}" if jobs else f"parallel.benches = {manifest.parallel.benches}"
     if (jobs or manifest.parallel.benches) > 1 and (reason := one_bench_reason(manifest)):
@@ -96,7 +91,6 @@ def check_benches(subject: Subject) -> Iterator[Finding]:
 
 
 def check_notification(subject: Subject) -> Iterator[Finding]:
-    """The program of ``[notify]`` can be started."""
     launch = notify_launch(subject.project.loaded)
     if isinstance(launch, Finding):
         yield launch
@@ -105,7 +99,6 @@ def check_notification(subject: Subject) -> Iterator[Finding]:
 
 
 def finding_of(error: GoalseekError, place: str = "") -> Finding:
-    """The finding that an error makes."""
     return Finding("wrong", error.message, error.hint, place)
 
 
@@ -122,20 +115,20 @@ _CLIMBING = ("doctor", "iterate", "baseline", "revert")
 _FITTING = (*_CLIMBING, "noise", "promote", "settle", "init")
 
 CHECKS = (
-    Check("trees", tree_checks.check_disk, _FITTING),
-    Check("repository", tree_checks.check_branch, _FITTING),
-    Check("repository", tree_checks.check_own_refs, _CLIMBING),
-    Check("globs", scope_checks.check_globs, (*_FITTING, "compare")),
-    Check("globs", tree_checks.check_named_files, (*_FITTING, "compare")),
-    Check("globs", tree_checks.check_log_folders, _FITTING),
-    Check("globs", scope_checks.check_writable_files, ("doctor", "iterate", "baseline")),
-    Check("globs", scope_checks.summarize_scope, ("doctor",)),
-    Check("number", scope_checks.check_number, _FITTING),
-    Check("committed", scope_checks.check_committed_files, _FITTING),
-    Check("left out", tree_checks.check_left_out_files, _FITTING),
-    Check("pinned", tree_checks.check_ruler, _FITTING),
-    Check("number", tree_checks.check_numbers, _FITTING),
-    Check("environment", tree_checks.check_environment, (*_FITTING, "compare")),
+    Check("trees", project_checks.check_disk, _FITTING),
+    Check("repository", project_checks.check_branch, _FITTING),
+    Check("repository", project_checks.check_own_refs, _CLIMBING),
+    Check("globs", project_checks.check_globs, (*_FITTING, "compare")),
+    Check("globs", project_checks.check_named_files, (*_FITTING, "compare")),
+    Check("globs", project_checks.check_log_folders, _FITTING),
+    Check("globs", project_checks.check_writable_files, ("doctor", "iterate", "baseline")),
+    Check("globs", project_checks.summarize_scope, ("doctor",)),
+    Check("number", project_checks.check_number, _FITTING),
+    Check("committed", project_checks.check_committed_files, _FITTING),
+    Check("left out", project_checks.check_left_out_files, _FITTING),
+    Check("pinned", project_checks.check_ruler, _FITTING),
+    Check("number", project_checks.check_numbers, _FITTING),
+    Check("environment", project_checks.check_environment, (*_FITTING, "compare")),
     Check("isolation", check_separation, ("doctor",)),
     Check("isolation", check_exposure, ("doctor", "iterate", "settle", "init")),
     Check("sandbox", check_confinement, (*_FITTING, "compare")),
@@ -144,10 +137,10 @@ CHECKS = (
     Check("benches", check_benches, ("doctor", "iterate")),
     Check("notify", check_notification, ("doctor", "iterate")),
     Check("cheat", check_cheats, ("doctor",)),
-    Check("trees", tree_checks.check_room_for_trees, ("doctor", "iterate")),
+    Check("trees", project_checks.check_room_for_trees, ("doctor", "iterate")),
     Check("provider", check_provider, ("doctor", "iterate")),
     Check("provider", check_programs, ("doctor",)),
-    Check("trees", tree_checks.check_trees, ("doctor",)),
+    Check("trees", project_checks.check_trees, ("doctor",)),
 )
 
 
@@ -163,7 +156,7 @@ def ask_checks(subject: Subject, places: Sequence[str] = ()) -> Iterator[Finding
     """
     wrong = set()
     for check in _asked(subject, places):
-        if check.find is tree_checks.check_trees and "environment" in wrong:  # files would lie on one another
+        if check.find is project_checks.check_trees and "environment" in wrong:  # files would lie on one another
             continue
         try:
             for finding in check.find(subject):

@@ -1,31 +1,52 @@
-"""The examination by ``doctor``: git, the manifest, every check, and then a trial of the verifier."""
+"""The examination by ``doctor``: git, the manifest, every check, and then a trial of the verifier.
+
+The trial: two numbers of one tree, an unchanged candidate that must not win, sabotage, and cheats.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import structs
 
-from goalseek.doctor.cheats import AppliedCheat, apply_cheat
+from goalseek.doctor.cheats import AppliedCheat, apply_cheat, measure_cheats, verdict_on
 from goalseek.doctor.checks import CHECKS, ask_checks, finding_of
+from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
 from goalseek.doctor.isolation import describe_reading
-from goalseek.doctor.scope_checks import is_time_unclear
-from goalseek.doctor.subject import subject_of
-from goalseek.doctor.trial import BREAKAGES, NUMBERS, try_verifier
+from goalseek.doctor.project_checks import fixed_seed_note, is_time_unclear, subject_of
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.evaluation.measurements import Target, current_target
+from goalseek.evaluation import measurements
 from goalseek.git.command import git
-from goalseek.humanize import format_duration, pluralize
+from goalseek.git.objects import Entry
+from goalseek.git.paths import SUBMODULE
+from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.loading import ManifestFile, make_log_folders
+from goalseek.manifest.tables import Manifest
+from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.project.opening import open_project
+from goalseek.project.project import Project
+from goalseek.statistics.guards import describe_bounds, guard_warning
+from goalseek.statistics.noise_report import CPU_TIME, MOST_CASES, count_cases, fixed_seed_hint, wall_time_hint
+from goalseek.statistics.noise_state import cost_of_deciding
 from goalseek.statistics.scale import median
-from goalseek.values import Finding, StopReason
+from goalseek.values import Finding, Reason, StopReason, VerifierRun
 
 LEAST_GIT = (2, 38)
 _NEEDED = ("repository", "globs", "number", "committed")  # before anything is said of the trial
 _ASIDE = ("provider", "login", "endpoint", "live", "isolation", "cheat")  # the verifier can be tried without
+NUMBERS = 2
+GARBAGE = b"goalseek sabotage ((((\n"
+BREAKAGES: tuple[tuple[str, bytes | None], ...] = (
+    ("filled with garbage", GARBAGE),
+    ("emptied", b""),
+    ("deleted", None),
+)
+_NOISE = 10  # how often the range of equal trees' numbers a change must be
+_LEAST_GAIN = 0.05  # of a noisy number, for which the range of two says little
+_NUMBERS_THAT_TELL = 3
 
 
 class NothingToKeep(GoalseekError):
@@ -77,7 +98,7 @@ def examine(
             subject = structs.replace(subject, cheats=cheats, is_live=is_live)
             needed = list(ask_checks(subject, _NEEDED))
             is_sound = all(finding.ok for finding in needed)
-            target = current_target(project, subject.config) if is_sound and not is_quick else None
+            target = measurements.current_target(project, subject.config) if is_sound and not is_quick else None
             if target:
                 on_message(_describe_cost(cheats, target))
             yield from needed
@@ -85,7 +106,7 @@ def examine(
                 is_sound = is_sound and (finding.ok or finding.place in _ASIDE)
                 yield finding
             if target and is_sound:
-                yield from try_verifier(project, target, cheats, on_message, ask_consent)
+                yield from _try_verifier(project, target, cheats, on_message, ask_consent)
             elif not is_quick:
                 yield Finding("note", "was not run: first correct what is above", "then: goalseek doctor", "verifier")
             elif applicable := [cheat.patch for cheat in cheats if not cheat.unfit]:
@@ -99,8 +120,7 @@ def examine(
         yield finding_of(error, "sandbox" if error.stop_reason == StopReason.SANDBOX else "repository")
 
 
-def _describe_cost(cheats: Sequence[AppliedCheat], subject: Target) -> str:
-    """A sentence on how many runs of the verifier there will be, and how long they take."""
+def _describe_cost(cheats: Sequence[AppliedCheat], subject: measurements.Target) -> str:
     missing, breakages = max(0, NUMBERS - len(subject.known)), len(BREAKAGES)
     cheat_runs = sum(bool(cheat.tree) for cheat in cheats)
     parts = ["setup once"] if subject.config.manifest.setup else []
@@ -113,3 +133,172 @@ def _describe_cost(cheats: Sequence[AppliedCheat], subject: Target) -> str:
     seconds = median([measurement.seconds for measurement in subject.known])
     least, longest = (format_duration((missing + count + cheat_runs) * seconds) for count in (1, breakages))
     return f"doctor: {runs}; one takes about {format_duration(seconds)}: {least} to {longest} together"
+
+
+def _try_verifier(
+    project: Project,
+    subject: measurements.Target,
+    cheats: Sequence[AppliedCheat],
+    on_message: Callable[[str], None],
+    ask_consent: Callable[[bool], bool],
+) -> Iterator[Finding]:
+    """Runs the verifier until there are NUMBERS numbers, then tries sabotage and cheats.
+
+    ``ask_consent`` is called before anything is run outside the sandbox. The numbers are recorded even if this is
+    interrupted, but not before the first baseline if the verifier turns out not to fit.
+    """
+    manifest = subject.config.manifest
+    is_fit = True
+    try:
+        for run in measurements.measure_in_turn(project, itertools.repeat(subject, NUMBERS - len(subject.known))):
+            measurement = run.number
+            if isinstance(measurement, Failure):
+                is_fit = False
+                folder, commands = measurements.trial_folder(project), run.evidence.verify
+                remedy = unseen_file_hint(project, manifest, commands, subject.tree, folder)
+                error = measurements.baseline_error(measurement, folder, remedy=remedy)
+                yield Finding("wrong", error.message, error.hint, "verifier")
+                yield from diagnose_sandbox(project, subject, ask_consent, remedy)
+                return
+            if not subject.known:
+                least = NUMBERS + sum(bool(cheat.tree) for cheat in cheats)
+                duration, most = format_duration(measurement.seconds), least + len(BREAKAGES) - 1
+                on_message(f"doctor: one run takes {duration}; {least} to {most} to go")
+            subject = structs.replace(subject, known=(*subject.known, measurement))
+        seed_note = fixed_seed_note(project.repository.objects, subject.config, subject.tree)
+        records = [record for record in project.ledger.recent if record.epoch == project.standing.epoch]
+        recorded = [record.metric.value for record in records]
+        yield from describe_numbers(manifest, subject.known, recorded, project.standing.noise.differed, seed_note)
+        try:
+            finding = _check_sabotage(project, subject)
+            is_fit = finding.ok
+            yield finding
+            if is_fit:
+                yield from measure_cheats(project, subject, cheats)
+        finally:
+            measurements.sync_bench(project, subject.config, subject.tree)
+        if cheats and not is_fit:
+            yield Finding("note", "no cheat was tried: first correct the verifier", "then: goalseek doctor", "cheat")
+    finally:
+        if is_fit or project.standing.seq >= 0:
+            for measurement in subject.known:
+                if not measurement.before:
+                    measurements.record_measurement(project, subject, measurement, "doctor")
+
+
+def describe_numbers(
+    manifest: Manifest,
+    known: Sequence[measurements.MeasuredValue],
+    recorded: Iterable[float | None],
+    has_differed: bool = False,
+    seed_note: Finding | None = None,
+) -> Iterator[Finding]:
+    """The last two numbers of a tree with their times, the guards, and what they say of noise, seed, steps and cost.
+
+    ``recorded`` are the numbers of the climb, None for a candidate without one. ``seed_note`` names code that fixes a
+    seed.
+    """
+    metric, values = manifest.metric, [measurement.value for measurement in known]
+    is_same, seconds = len(set(values)) == 1, median([measurement.seconds for measurement in known])
+    numbers = [
+        f"{format_number(run.value, metric.unit)} (all in {format_duration(run.seconds)}"
+        f"{', measured before' if run.before else ''})"
+        for run in known[-NUMBERS:]
+    ]
+    yield Finding("good", f"{metric.name} = {' and '.join(numbers)}: {describe_reading(metric)}", place="verifier")
+    for guard in manifest.guard:
+        if (value := known[-1].guards.get(guard.name)) is not None:
+            text = f"guard {guard.name} = {format_number(value, guard.unit)}: {describe_reading(guard)}"
+            yield Finding("good", f"{text}; {describe_bounds(guard, None)}", place="verifier")
+    if metric.source == "wall" and (hint := wall_time_hint(values)):
+        yield Finding("note", hint, CPU_TIME, "noise")
+    yield _check_unchanged(manifest, *known[-2:])
+    if is_same and seed_note:
+        yield seed_note
+    elif is_same and (hint := fixed_seed_hint(seconds)):
+        yield Finding("note", f"{len(known)} runs gave the same number", hint, "seed")
+    yield Finding("good", cost_of_deciding(manifest, has_differed or not is_same, seconds), place="cost")
+    # A number may be the share of a few cases, and no holdout measures others.
+    distinct = {*values, *(value for value in recorded if value is not None)}
+    examples = metric.examples
+    count = examples if examples and examples <= MOST_CASES else count_cases(distinct)
+    is_known = examples is not None or len(distinct) >= _NUMBERS_THAT_TELL
+    if count and (examples or 0) <= MOST_CASES and is_known and is_same and manifest.holdout is None:
+        text = f"1 case of {count} is a step of {format_number(1 / count)}: it repeats, and says little of other cases"
+        yield Finding("note", text, "a [holdout] measures others: goalseek help noise", "steps")
+
+
+def _check_unchanged(
+    manifest: Manifest, first: measurements.MeasuredValue, second: measurements.MeasuredValue
+) -> Finding:
+    """Whether a candidate that changes nothing would win by luck: each of the two is the candidate once."""
+    evidence = Evidence(guard_runs=(first.guards, second.guards))
+    if warning := guard_warning(manifest.guard, "the code as it is", evidence.guards, {}):
+        remedy = "correct the code, and commit; or change the bound in [[guard]]"
+        return Finding("wrong", warning, remedy, "guard")
+
+    def verdict(candidate: measurements.MeasuredValue, incumbent: measurements.MeasuredValue) -> Verdict:
+        run = VerifierRun("candidate", candidate.value, candidate.seed or 0, candidate.seconds)
+        evidence = Evidence((run,), (candidate.guards,), candidate.verify)
+        return verdict_on(manifest, evidence, incumbent.value, incumbent.guards)
+
+    verdicts = [verdict(second, first), verdict(first, second)]
+    win = next((verdict for verdict in verdicts if verdict), None)
+    if win and manifest.metric.noise == "none":
+        text = f"a candidate that changes nothing can win: {win.why}. The metric is noisy, and metric.noise is none"
+        gap = format_number(abs(first.value - second.value), manifest.metric.unit)
+        remedy = f'take metric.noise = "none" out, or set metric.min_delta well above {gap}'
+        return Finding("wrong", text, remedy, "unchanged")
+    rejection = next((verdict for verdict in verdicts if verdict.reason in (Reason.GUARD, Reason.NOT_VALID)), None)
+    if rejection:
+        text = f"the code as it is would be refused: {rejection.why}"
+        return Finding("note", text, "no candidate is kept until one corrects that", "unchanged")
+    if first.value == second.value:
+        return Finding("good", "a candidate that changes nothing does not win", place="unchanged")
+    if win:
+        text = "the metric is noisy: a candidate that seems better is run again, in turn with the incumbent"
+        return Finding("note", text, "goalseek noise shows how noisy it is, and what that costs", "noise")
+    text = "a candidate that changes nothing does not win: the metric is noisy, but less than min_delta"
+    return Finding("good", text, place="unchanged")
+
+
+def _check_sabotage(project: Project, subject: measurements.Target) -> Finding:
+    """Whether the verifier noticed a broken candidate, and how: one that it keeps is a cross, as is one unnoticed.
+
+    ``subject.known`` are the unbroken numbers. The breakages are tried in turn until one is noticed. Where equal trees
+    gave different numbers, a change counts only if it is over ten times as large as their range. Nothing of the broken
+    trees gets into a ref or a record.
+    """
+    objects, manifest = project.repository.objects, subject.config.manifest
+    unit, values = manifest.metric.unit, [measurement.value for measurement in subject.known]
+    unnoticed = []
+    for how, content in BREAKAGES:
+        blob = objects.write_bytes(content) if content is not None else ""
+        edits = {
+            path: Entry("100755" if entry.mode == "100755" else "100644", blob) if blob else None
+            for path, entry in objects.files(subject.tree).items()
+            if entry.mode != SUBMODULE and subject.config.scope.kind(path) == "writable"
+        }
+        if (tree := objects.splice(subject.tree, edits)) == subject.tree:
+            continue
+        # With the same seed, so that a number computed from the seed alone does not change.
+        broken = structs.replace(subject.variant(tree), seed=subject.known[-1].seed)
+        (run,) = measurements.measure_in_turn(project, [broken])
+        evidence = run.evidence
+        if evidence.failure:
+            return Finding("good", f"every writable file {how}: {evidence.failure.why}", place="sabotage")
+        value, middle = measurements.measurement_of(evidence).value, median(values)
+        spread = max(values) - min(values)
+        if value in values or min(abs(value - other) for other in values) <= _NOISE * spread:
+            unnoticed.append(f"{how}: {format_number(value, unit)}")
+            continue
+        text = f"every writable file {how}: the number goes to {format_number(value, unit)}"
+        is_near = spread > 0 and abs(value - middle) < _LEAST_GAIN * abs(middle)
+        if is_near or not verdict_on(manifest, evidence, middle, subject.known[-1].guards):
+            return Finding("good", text, place="sabotage")
+        way = f'is metric.direction = "{manifest.metric.direction}" right?'
+        text = f"garbage is better than your code: {text} from {format_number(middle, unit)}"
+        return Finding("wrong", text, f"{way} If it is, let the verifier refuse broken code", "sabotage")
+    text = f"every writable file broken, and the number stays ({'; '.join(unnoticed)})"
+    remedy = "make the verifier run or read the writable files of the tree in which it runs"
+    return Finding("wrong", f"the verifier does not read the candidate: {text}", remedy, "sabotage")

@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 
 from goalseek.doctor.checks import check_fit
 from goalseek.doctor.diagnose import find_missing_path, unseen_file_hint
-from goalseek.doctor.subject import subject_of
+from goalseek.doctor.project_checks import subject_of
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation import measurements
 from goalseek.git.ignore import matcher

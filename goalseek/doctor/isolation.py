@@ -7,8 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from goalseek.doctor.scope_checks import is_time_unclear
-from goalseek.doctor.subject import Subject
+from goalseek.doctor.project_checks import Subject, is_time_unclear
 from goalseek.git.ignore import matcher
 from goalseek.manifest import exposure
 from goalseek.manifest.command_words import parse_command

@@ -10,7 +10,7 @@ from copy import copy
 
 from goalseek.disk import recreate_folder
 from goalseek.doctor.diagnose import OUTSIDE
-from goalseek.doctor.subject import Subject
+from goalseek.doctor.project_checks import Subject
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry

@@ -13,7 +13,7 @@ from itertools import pairwise
 from msgspec import structs
 
 from goalseek.doctor.diagnose import unseen_file_hint
-from goalseek.doctor.tree_checks import fixed_seed_note
+from goalseek.doctor.project_checks import fixed_seed_note
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import baseline_error, compose_tree, take_ruler
 from goalseek.git.commits import candidate_message

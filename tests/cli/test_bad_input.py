@@ -18,7 +18,7 @@ import goalseek
 from goalseek.cli import main
 from goalseek.cli.main import run as command_line
 from goalseek.cli.registry import REMOVED, removed_words
-from goalseek.doctor import tree_checks
+from goalseek.doctor import project_checks
 from goalseek.errors import BUG, UNFIT, USAGE, GoalseekError
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
@@ -358,7 +358,7 @@ def test_what_a_checkout_has_otherwise_is_asked_of_git(project: Project) -> None
     repository = Repository(locate(project.top), "demo")
     try:
         entries = repository.objects.files(repository.tree_of(repository.head()))
-        found = tree_checks.converted_files(repository, entries)
+        found = project_checks.converted_files(repository, entries)
     finally:
         repository.close()
     assert found == {

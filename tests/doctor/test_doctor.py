@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from noisy import METRIC
 from project import Project, answer
 
-from goalseek.doctor.trial import GARBAGE, describe_numbers
+from goalseek.doctor.doctor import GARBAGE, describe_numbers
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.manifest.exposure import fixed_seed_line
 from goalseek.manifest.loading import load

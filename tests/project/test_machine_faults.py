@@ -12,7 +12,7 @@ from project import FILES, Project, Projects, answer
 
 from goalseek import disk
 from goalseek.cli import main
-from goalseek.doctor import tree_checks
+from goalseek.doctor import project_checks
 from goalseek.errors import BUG, UNFIT, GitFailed
 from goalseek.git.command import ObjectsFailed
 from goalseek.loop import invocation
@@ -120,7 +120,7 @@ def test_what_the_copies_of_a_large_tree_need_is_said_before_they_are_made(
     project.set_moves(answer(2))
     blocks = -(-100_000 // 4096) + len(FILES) + 1  # the manifest's
     if jobs is not None:
-        monkeypatch.setattr(tree_checks, "LITTLE_FREE", 2 * blocks * 4096)
+        monkeypatch.setattr(project_checks, "LITTLE_FREE", 2 * blocks * 4096)
         monkeypatch.setattr(disk, "LITTLE_FREE", 0)
     assert main.run(["-C", str(project.folder), "iterate", *(jobs or ())]) == 0
     told = [line for line in capsys.readouterr().err.splitlines() if "copies of the tree" in line]

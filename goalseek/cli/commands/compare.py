@@ -12,7 +12,7 @@ from goalseek.cli.output import apply_query, print_json, print_message, time_to_
 from goalseek.cli.watch import line_view
 from goalseek.doctor.checks import check_fit
 from goalseek.doctor.doctor import NothingToKeep
-from goalseek.doctor.subject import Subject
+from goalseek.doctor.project_checks import Subject
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation import compare
 from goalseek.evaluation.measurements import MeasuredValue

@@ -14,8 +14,7 @@ from goalseek.cli.options import load_manifest, refuse, start_folder
 from goalseek.cli.output import apply_query, print_json, print_message, time_to_go, wants_json
 from goalseek.cli.watch import line_view
 from goalseek.doctor.checks import check_fit
-from goalseek.doctor.subject import subject_of
-from goalseek.doctor.tree_checks import fixed_seed_note
+from goalseek.doctor.project_checks import fixed_seed_note, subject_of
 from goalseek.errors import BAD_FINDING, GitFailed, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.evaluation.noise_runs import noise_target, repeat_command, repeat_measurements

@@ -7,7 +7,7 @@ import argparse
 from goalseek.cli.options import add_why_option, load_manifest
 from goalseek.cli.watch import choose_view
 from goalseek.doctor.checks import check_fit
-from goalseek.doctor.subject import subject_of
+from goalseek.doctor.project_checks import subject_of
 from goalseek.loop.ending import recording_end
 from goalseek.loop.revert import revert_change
 from goalseek.project.opening import open_project, refuse_while_asking

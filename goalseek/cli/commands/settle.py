@@ -7,7 +7,7 @@ import argparse
 from goalseek.cli.options import load_manifest
 from goalseek.cli.watch import choose_view
 from goalseek.doctor.checks import check_fit
-from goalseek.doctor.subject import subject_of
+from goalseek.doctor.project_checks import subject_of
 from goalseek.evaluation.settle import settle_on_request
 from goalseek.project.activity import Observer
 from goalseek.project.opening import open_project

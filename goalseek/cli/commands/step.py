@@ -7,7 +7,7 @@ import argparse
 from goalseek.cli.options import add_proposer_options, load_manifest
 from goalseek.cli.output import print_answer, wants_json
 from goalseek.doctor.checks import check_fit
-from goalseek.doctor.subject import subject_of
+from goalseek.doctor.project_checks import subject_of
 from goalseek.errors import GoalseekError, LimitReached, Paused
 from goalseek.git.packing import pack_when_due
 from goalseek.loop.baseline import measure_baseline, refuse_flights

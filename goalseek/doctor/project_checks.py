@@ -1,0 +1,456 @@
+"""A project as it is checked, and the checks of its files, repository and trees.
+
+What would go wrong in the middle of the night is refused or noted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tomllib
+import typing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from goalseek.disk import LITTLE_FREE, check_free_space
+from goalseek.errors import USAGE, GitFailed, GoalseekError
+from goalseek.evaluation.measurements import sync_bench
+from goalseek.git.ignore import matcher
+from goalseek.git.objects import Entry, Objects
+from goalseek.git.paths import SUBMODULE, quote_path
+from goalseek.git.repository import Repository
+from goalseek.git.trees import read_attributes
+from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
+from goalseek.manifest.exposure import fixed_seed_line, named_paths
+from goalseek.manifest.loading import ManifestFile
+from goalseek.manifest.parallel import agents_of, benches_of
+from goalseek.manifest.tables import TIME_SOURCES, Manifest
+from goalseek.project.config import Config
+from goalseek.project.landing import Landing
+from goalseek.project.opening import refuse_foreign_logs
+from goalseek.project.progress import direction_warning, guard_notice
+from goalseek.project.project import Project
+from goalseek.sandbox import editable_installs
+from goalseek.values import Finding, StopReason
+from goalseek.workspace import hidden_files
+from goalseek.workspace.forbidden_names import needs_listing
+from goalseek.workspace.scope import paths_below
+from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_gives, refuse_unfit_shares
+
+if typing.TYPE_CHECKING:
+    from goalseek.doctor.cheats import AppliedCheat
+
+_GLOBS = "globs are relative to the manifest's folder, as in .gitignore"
+_NEW_FILE_CODES = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD does not know the file, staged or not
+_BLOCK = 4096  # what a file takes at least on most file systems, in bytes
+_LONGEST_CODE = 200_000  # bytes of a file in which a seed is looked for
+_CONVERSIONS = ("filter", "working-tree-encoding", "eol", "ident", "text")
+
+
+class Subject(Struct, frozen=True):
+    """What a command is about to measure or change.
+
+    ``entries`` are the files of the tree that the ruler is, or will be, taken from; ``code`` are those that candidates
+    start from, whose they are says ``source``. ``jobs`` is what ``iterate --jobs`` asks for. ``is_live`` allows a call
+    to the provider.
+    """
+
+    project: Project
+    config: Config
+    command: str
+    entries: Mapping[str, Entry]
+    code: Mapping[str, Entry]
+    source: str
+    jobs: int | None = None
+    cheats: tuple[AppliedCheat, ...] = ()
+    is_live: bool = False
+
+    @property
+    def takes_ruler(self) -> bool:
+        """Whether a ruler follows from what is checked; else it is pinned."""
+        return self.command in ("baseline", "compare") or self.project.standing.baseline is None
+
+
+def subject_of(project: Project, command: str, jobs: int | None = None, source: str | None = None) -> Subject:
+    """The tree that is climbed from: the incumbent's, or HEAD's before the first baseline.
+
+    For a ``baseline`` it is HEAD's ruler and the code of the commit ``source``, else of that tree.
+    """
+    incumbent = project.standing.incumbent
+    commit = source or (incumbent.commit if incumbent else project.repository.head())
+    name = source[:12] if source else "the incumbent" if incumbent else "HEAD"
+    ruler_commit = project.repository.head() if command == "baseline" else commit
+    is_next = command == "baseline" or incumbent is None
+    config = project.config_for_baseline() if is_next else project.config()
+    entries = project.repository.files_of(ruler_commit)
+    code = entries if commit == ruler_commit else project.repository.files_of(commit)
+    return Subject(project, config, command, entries, code, name, jobs)
+
+
+def check_globs(subject: Subject) -> Iterator[Finding]:
+    """Before a ruler is taken every glob matches a committed file; a writable one, a file of the code or the baseline.
+
+    After it, a writable glob that matches nothing is worth a note: a keep may have rightly removed its files.
+    """
+    project = subject.project
+    baseline, below = project.standing.baseline, paths_below(project.places.prefix, subject.entries)
+    if subject.takes_ruler:
+        before = project.repository.files_of(baseline.commit) if baseline else ()
+        code = paths_below(project.places.prefix, (*subject.code, *before))
+        for name, files in (("writable", (*below, *code)), ("read_only", below), ("hidden", below)):
+            patterns = getattr(project.loaded.manifest.scope, name)
+            for pattern in _unmatched_patterns(patterns, files, is_writable=name == "writable"):
+                yield Finding("wrong", f"scope.{name}: {_no_match_text(project.loaded, pattern)}", _GLOBS)
+    yield from _lost_globs(subject)
+
+
+def _lost_globs(subject: Subject) -> Iterator[Finding]:
+    """A note for each writable glob that matches no file of the code, nor one of the baseline."""
+    project = subject.project
+    baseline, patterns = project.standing.baseline, project.loaded.manifest.scope.writable
+    if baseline is None:
+        return
+    for pattern in _unmatched_patterns(patterns, paths_below(project.places.prefix, subject.code), is_writable=True):
+        if _commit_matches(project, baseline.commit, (pattern,)):
+            continue
+        if _commit_matches(project, project.repository.head(), (pattern,)):
+            problem = f"{pattern!r} matches files of HEAD, but none in the tree that the climb starts from"
+            remedy = "goalseek promote, then goalseek baseline --from HEAD, brings it there"
+        else:
+            problem, remedy = _no_match_text(project.loaded, pattern), "commit it, or take it out"
+        yield Finding("note", f"scope.writable: {problem}", remedy)
+
+
+def check_writable_files(subject: Subject) -> Iterable[Finding]:
+    """A climb that goes on has a writable file left."""
+    project, patterns = subject.project, subject.project.loaded.manifest.scope.writable
+    files = paths_below(project.places.prefix, subject.code)
+    unmatched = list(_unmatched_patterns(patterns, files, is_writable=True))
+    if project.standing.baseline is None or unmatched != list(_positive_patterns(patterns)):
+        return ()
+    message = "scope.writable leaves no file to change in the tree that the climb starts from"
+    hint = f"name files that are there: git ls-tree -r --name-only {project.repository.tip_ref}"
+    if _commit_matches(project, project.repository.head(), patterns):
+        hint += "; or begin again with your own code, after goalseek promote: goalseek baseline --from HEAD"
+    raise GoalseekError(message, hint, StopReason.REPOSITORY)
+
+
+def summarize_scope(subject: Subject) -> Iterator[Finding]:
+    scope, prefix = subject.config.manifest.scope, subject.project.places.prefix
+    by_kind: dict[str, list[str]] = {}
+    for path in subject.entries:
+        by_kind.setdefault(subject.config.scope.kind(path), []).append(path.removeprefix(prefix))
+    hidden = by_kind.get("hidden", [])
+    hidden_by_pattern = list(filter(matcher(scope.hidden), hidden)) if scope.hidden else []
+    read_only = filter(matcher(scope.read_only), (path.removeprefix(prefix) for path in subject.entries))
+    parts = [_count_files(by_kind.get("writable", []), "writable")]
+    parts += [_count_files(hidden_by_pattern, "hidden")] if scope.hidden else []
+    parts += [_count_files(list(read_only), "read-only")] if scope.read_only else []
+    own = [quote_path(path) for path in hidden if path not in hidden_by_pattern]
+    unlisted = [quote_path(path) for path in subject.entries if subject.config.scope.unlisted_instructions(path)]
+    texts = [f"{'' if any(_lost_globs(subject)) else 'every glob matches: '}{', '.join(parts)}"]
+    texts += [f"kept from the agent as well: {abbreviate(own)}"] if own else []
+    texts += (
+        [f"agents take instructions from it, so no candidate changes it: {abbreviate(unlisted)}"] if unlisted else []
+    )
+    texts += [f"generated and never committed: {', '.join(scope.generated)}"] if scope.generated else []
+    texts += [f"shared, not copied: {', '.join(scope.share)}"] if scope.share else []
+    yield Finding("good", "; ".join(texts))
+
+
+def _count_files(paths: Sequence[str], kind: str) -> str:
+    names = f" ({', '.join(map(quote_path, paths))})" if 0 < len(paths) <= MAX_NAMES else ""
+    return pluralize(len(paths), f"{kind} file") + names
+
+
+def _commit_matches(project: Project, commit: str, patterns: Sequence[str]) -> bool:
+    return any(map(matcher(tuple(patterns)), paths_below(project.places.prefix, project.repository.files_of(commit))))
+
+
+def _positive_patterns(patterns: Iterable[str]) -> Iterator[str]:
+    return (pattern for pattern in patterns if not pattern.startswith("!"))
+
+
+def _unmatched_patterns(patterns: Iterable[str], files: Sequence[str], is_writable: bool) -> Iterator[str]:
+    """The globs that match none of the files; without writable ones that only allow a candidate to add a file."""
+    for pattern in _positive_patterns(patterns):
+        if not any(map(matcher((pattern,)), files)) and not (is_writable and needs_listing(pattern)):
+            yield pattern
+
+
+def _no_match_text(loaded: ManifestFile, pattern: str) -> str:
+    is_match = matcher((pattern,))
+    for parent, folders, names in os.walk(loaded.folder):
+        folders[:] = [name for name in folders if name != ".git"]
+        paths = (Path(parent, name).relative_to(loaded.folder).as_posix() for name in names)
+        if path := next(filter(is_match, paths), ""):
+            return f"{pattern!r} matches no committed file; {quote_path(path)} is there, but not committed"
+    return f"{pattern!r} matches no committed file"
+
+
+def check_number(subject: Subject) -> Iterator[Finding]:
+    """A number that is a time is that of a command which says something about the candidate."""
+    loaded = subject.project.loaded
+    manifest, metric = loaded.manifest, loaded.manifest.metric
+    if not subject.takes_ruler and subject.command != "doctor":
+        return
+    # Where two commands run the candidate, its time is not that of one which only checks beside it.
+    judging = [one for one in manifest.commands if _judges_candidate(manifest, one.name)]
+    running = [one for one in judging if one.sees != "hidden" or one.outputs]
+    names = [one.name for one in (running if len(running) > 1 else judging) if not one.once]
+    if is_time_unclear(loaded) and names:
+        problem = f'the metric is a time (source = "{metric.source}"), and metric.command does not say which of the '
+        remedy = "name it: " + ", or ".join(f'metric.command = "{name}"' for name in names)
+        yield Finding("wrong", f"{problem}{len(manifest.commands)} verify commands takes it", remedy)
+        return
+    for reading in (metric, *manifest.guard):
+        if reading.source in TIME_SOURCES and not _judges_candidate(manifest, reading.command):
+            table = "metric" if reading is metric else "[[guard]]"
+            why = "which neither sees the candidate nor gets `outputs` of a command that does"
+            problem = f"{table}: {reading.name} is the time of {reading.command}, {why}"
+            yield Finding("wrong", problem, "name a command that runs the candidate as its `command`")
+
+
+def is_time_unclear(loaded: ManifestFile) -> bool:
+    """Whether the metric is the time of one of several commands, and the manifest does not say of which."""
+    manifest = loaded.manifest
+    is_one_of_several = manifest.metric.source in TIME_SOURCES and len(manifest.commands) > 1
+    return is_one_of_several and "command" not in tomllib.loads(loaded.text).get("metric", {})
+
+
+def _judges_candidate(manifest: Manifest, name: str) -> bool:
+    """Whether the command sees the candidate's files, or what a command before it made of them."""
+    command = next(command for command in manifest.commands if command.name == name)
+    return command.sees != "hidden" or bool(manifest.outputs_before(command))
+
+
+def check_committed_files(subject: Subject) -> Iterator[Finding]:
+    """Everything that a baseline depends on is committed. Not asked later, as it is pinned then."""
+    project, scope = subject.project, subject.config.scope
+    if not subject.takes_ruler:
+        return
+    hidden, ruler, writable = [], [], []
+    for letters, path in project.repository.changed_files():
+        is_new = letters in _NEW_FILE_CODES
+        if scope.kind(path) == "writable":
+            writable.append(quote_path(path))
+        elif not scope.is_own_file(path) and is_new and scope.kind(path) == "hidden":
+            hidden.append(quote_path(path))
+        elif not is_new and scope.in_ruler(path):
+            ruler.append(quote_path(path))
+    ruler.sort(key=lambda path: not path.startswith(scope.prefix))
+    if (hidden or ruler) and not project.is_committed_only:
+        why = "tracked files that the climb may not write are uncommitted, and each may be part of the verifier"
+        message, hint = f"{why}: {abbreviate(ruler)}", "commit or stash them"
+        if hidden:
+            message = f"hidden, but not committed: {abbreviate(hidden)}"
+            hint = "commit them; the agent never gets them"
+        if writable:
+            message += f"\nwritable, and not committed either: {abbreviate(writable)}"
+        hint += "; or measure what is committed: goalseek iterate --committed, goalseek baseline --committed"
+        raise GoalseekError(message, hint, USAGE)
+    if files := (*hidden, *ruler, *writable):
+        verb = "has" if len(files) == 1 else "have"
+        text = f"{abbreviate(files)} {verb} uncommitted changes: the baseline is that of {subject.source}"
+        is_measured = subject.source == "HEAD"
+        yield Finding("note", text, "commit them, to climb from them; or stash them" if is_measured else "")
+    else:
+        yield Finding("good", "all that the number depends on is in HEAD")
+
+
+def check_branch(subject: Subject) -> Iterator[Finding]:
+    subject.project.repository.refuse_conflicting_branch()
+    if mended := subject.project.ledger.mended:
+        yield Finding("note", mended, place="records")
+
+
+def check_own_refs(subject: Subject) -> Iterator[Finding]:
+    project = subject.project
+    Landing(project).catch_up()  # moves tip and branch where a kill left them behind the records
+    where = f"HEAD, {project.repository.head()[:12]}"
+    if incumbent := project.standing.incumbent:
+        where = f"the incumbent of iteration {incumbent.iteration}, {incumbent.commit[:12]}"
+    yield Finding("good", f"{project.repository.top}; climbs from {where}")
+
+
+def check_named_files(subject: Subject) -> Iterable[Finding]:
+    """Every file that the manifest names is there, and no committed one is where goalseek writes."""
+    project, manifest = subject.project, subject.project.loaded.manifest
+    folder = project.repository.top / project.places.prefix
+    named = [("scope.share", name, "make it", Path.exists) for name in manifest.scope.share]
+    named += (
+        [("project.program", manifest.project.program, "write it", Path.is_file)] if manifest.project.program else []
+    )
+    named += [("cheat", cheat.patch, "write it", Path.is_file) for cheat in manifest.cheat]
+    for key, name, remedy, is_there in named:
+        if not is_there(folder / name):
+            raise GoalseekError(f"{key}: there is no {folder / name}", f"{remedy}, or take it out")
+    home = manifest.log.home
+    for name in ("logs", "runs") if home == "." else (home,):
+        below = f"{project.places.prefix}{name}/"
+        if committed_path := next((path for path in subject.entries if path.startswith(below)), None):
+            message = f"log.home: {quote_path(committed_path)} is committed; goalseek would write beside it"
+            raise GoalseekError(message, "choose another log.home")
+    repository, promisors = project.repository, b""
+    if b"promisor" in (repository.location.common_dir / "config").read_bytes():
+        with contextlib.suppress(GitFailed):  # none is set
+            promisors = repository.git("config", "--type=bool", "--get-regexp", r"^remote\..*\.promisor$")
+    if any(line.endswith(b" true") for line in promisors.splitlines()):
+        listing = repository.git("rev-list", "--objects", "--missing=print", repository.head() + "^{tree}")
+        if missing := sum(line.startswith(b"?") for line in listing.splitlines()):
+            message = f"this is a partial clone, and {missing} objects of HEAD are not here"
+            raise GoalseekError(message, "fetch them: git fetch --refetch --no-filter", StopReason.REPOSITORY)
+    return ()
+
+
+def check_log_folders(subject: Subject) -> Iterable[Finding]:
+    refuse_foreign_logs(subject.project.loaded, subject.project.standing.next_iteration)
+    return ()
+
+
+def check_left_out_files(subject: Subject) -> Iterator[Finding]:
+    """Submodules and converted files, which a command may miss in goalseek's trees."""
+    project, entries = subject.project, subject.entries
+    top = project.repository.top
+    shared = [(top / project.places.prefix / name).resolve() for name in project.loaded.manifest.scope.share]
+
+    def is_shared(module: Path) -> bool:
+        return any(module.is_relative_to(path) or path.is_relative_to(module) for path in shared)
+
+    modules = [path for path, entry in entries.items() if entry.mode == SUBMODULE]
+    if modules := [path for path in modules if not is_shared((top / path).resolve())]:
+        text = f"submodules are not in the trees: {abbreviate(modules)}"
+        yield Finding("note", text, "list them in scope.share if a command needs them")
+    for form, paths in converted_files(project.repository, entries).items():
+        what = f"files are in the trees as git stores them, before {form}"
+        what = "Git LFS files are pointers in the trees" if form == "filter=lfs" else what
+        remedy = "keep what a command needs in an ignored folder and list that in scope.share"
+        yield Finding("note", f"{what}: {abbreviate(paths)}", remedy)
+
+
+def converted_files(repository: Repository, entries: Mapping[str, Entry]) -> dict[str, list[str]]:
+    """Files that a checkout converts, by the attribute that says so, as ``filter=lfs``.
+
+    Only attributes of this tree and of the repository count. Git is asked only where one of them could convert a file.
+    """
+    attributes = {path: entry for path, entry in entries.items() if path.rsplit("/", 1)[-1] == ".gitattributes"}
+    contents = [repository.objects.read(entry.blob) for entry in attributes.values()]
+    with contextlib.suppress(FileNotFoundError):
+        contents.append((repository.location.common_dir / "info/attributes").read_bytes())
+    if not any(word in content for content in contents for word in (b"filter", b"encoding", b"crlf", b"ident")):
+        return {}
+    files = [path for path, entry in entries.items() if entry.mode.startswith("100")]
+    files_by_attribute: dict[str, list[str]] = {}
+    git_dir = repository.location.git_dir
+    for path, values in read_attributes(repository.objects, attributes, files, _CONVERSIONS, git_dir).items():
+        for name in ("filter", "working-tree-encoding"):
+            if values[name] not in ("set", "unset", "unspecified"):
+                files_by_attribute.setdefault(f"{name}={values[name]}", []).append(path)
+        if values["eol"] == "crlf" and values["text"] != "unset":
+            files_by_attribute.setdefault("eol=crlf", []).append(path)
+        if values["ident"] == "set":
+            files_by_attribute.setdefault("ident", []).append(path)
+    return files_by_attribute
+
+
+def check_ruler(subject: Subject) -> Iterator[Finding]:
+    """Manifest, files and shared folders are what was pinned. A new baseline adopts what differs."""
+    project, names = subject.project, subject.project.loaded.manifest.scope.share
+    differences = project.differences_from_head()
+    if subject.command == "baseline":
+        yield from [Finding("note", f"adopts: {', '.join(differences.ruler)}")] if differences.ruler else []
+    elif differences.finding:
+        yield differences.finding
+    starts_anew = project.began == "asked for" if subject.command != "baseline" else subject.source == "the incumbent"
+    if differences.code and starts_anew:
+        yield Finding("note", differences.code)
+    for text in project.shares.notes(names, project.standing.epoch):
+        yield Finding("note", text)
+    if not project.shares.is_whole(names):
+        yield Finding("note", f"of the shared folders only {MAX_FILES} files are looked at for changes")
+
+
+def check_numbers(subject: Subject) -> Iterator[Finding]:
+    manifest, standing = subject.project.loaded.manifest, subject.project.standing
+    if text := guard_notice(manifest, standing):
+        yield Finding("note", text)
+    if subject.source == "the incumbent" and (text := direction_warning(manifest.metric, standing)):
+        yield Finding("note", text)
+
+
+def check_environment(subject: Subject) -> Iterator[Finding]:
+    """No shared environment imports the user's checkout, no shared folder shows or displaces what is hidden."""
+    project, config, entries = subject.project, subject.config, subject.entries
+    scope, setup, prefix = config.manifest.scope, config.manifest.setup, project.places.prefix
+    linked_paths = (*scope.share, *(setup.gives if setup else ()))
+    hidden_files.refuse_clashes(config.trees.hidden_from, prefix, entries, linked_paths)
+    notes = editable_installs.refuse_editable(config.manifest, project.confines)
+    refuse_unfit_shares(project.loaded, project.repository, project.places, config.scope, entries)
+    if subject.takes_ruler:
+        refuse_unfit_gives(config.manifest, prefix, config.scope, entries)
+    yield from notes
+    if scope.share:
+        hides = bool(scope.hidden or scope.hidden_from)
+        text = "no shared folder imports your checkout" + ", and no path is both shared and hidden" * hides
+        yield Finding("good", text)
+
+
+def check_disk(subject: Subject) -> Iterator[Finding]:
+    project = subject.project
+    for text in check_free_space((project.repository.own, project.loaded.folder, project.places.home)):
+        yield Finding("note", text)
+
+
+def check_room_for_trees(subject: Subject) -> Iterator[Finding]:
+    """What copies of the tree take on disk; nothing below a GiB, and once they are there."""
+    project, jobs = subject.project, subject.jobs
+    manifest, places, incumbent = project.loaded.manifest, project.places, project.standing.incumbent
+    agents, benches = agents_of(manifest, jobs, None, None), benches_of(manifest, jobs)
+    made = sum(path.exists() for lane in places.lanes() for path in (lane.workspace, lane.bench("a")))
+    if made >= agents + benches:
+        return
+    commit = incumbent.commit if incumbent else project.repository.head()
+    listing = project.repository.objects.git("ls-tree", "-r", "-l", "--full-tree", commit)
+    sizes = (line.split(b"\t")[0].split()[3] for line in listing.splitlines())
+    # A submodule has no size, nor has a blob that a partial clone lacks.
+    blocks = sum(-(int(size) // -_BLOCK) for size in sizes if size.isdigit())
+    copies = agents + benches * (1 if manifest.metric.noise == "none" else 2)  # the incumbent has a tree of its own
+    if (needed := copies * blocks * _BLOCK) >= LITTLE_FREE:
+        text = f"{copies} copies of the tree take about {needed / 2**30:.1f} GiB in {places.home}"
+        yield Finding("note", text, "XDG_CACHE_HOME names another disk, and fewer agents or benches need less")
+
+
+def check_trees(subject: Subject) -> Iterator[Finding]:
+    project, incumbent = subject.project, subject.project.standing.incumbent
+    try:
+        commit = incumbent.commit if incumbent else project.repository.head()
+        sync_bench(project, subject.config, project.repository.tree_of(commit))
+        if incumbent:
+            project.workspace(subject.config)
+    except (GoalseekError, OSError) as error:
+        remedy = f"make room, or set XDG_CACHE_HOME: they lie in {project.places.home}"
+        yield Finding("wrong", str(error), remedy)
+    else:
+        yield Finding("good", f"made in {project.places.home}")
+
+
+def fixed_seed_note(objects: Objects, config: Config, tree: str) -> Finding | None:
+    """A note on runs of a tree that gave one number, where code that a command runs fixes a seed; None where none does.
+
+    That code is what is writable, and the visible files that a command names.
+    """
+    scope, manifest = config.scope, config.manifest
+    if manifest.metric.allow_fixed_seed:
+        return None
+    runs_code = [command for command in manifest.commands if command.sees != "hidden"]
+    named = set[str]().union(*(named_paths(command, {}) for command in runs_code))
+    for path, entry in sorted(objects.files(tree).items()):
+        kind, own = scope.kind(path), path.removeprefix(scope.prefix)
+        if entry.mode.startswith("100") and (kind == "writable" or (kind != "hidden" and own in named)):
+            text = objects.read(entry.blob)[:_LONGEST_CODE].decode("utf-8", "replace")
+            if line := fixed_seed_line(text):
+                text = f"the same number under every GOALSEEK_SEED: {quote_path(own)}:{line} fixes a seed"
+                return Finding("note", text, "draw it from $GOALSEEK_SEED, or you will climb on that seed", "seed")
+    return None
