@@ -14,8 +14,8 @@ from msgspec import Struct, structs
 from goalseek.doctor.isolation import cheat_remedy
 from goalseek.evaluation.measurements import Target, measure_in_turn
 from goalseek.git.merge import PatchError, patch_tree
+from goalseek.git.objects import count_lines
 from goalseek.git.paths import quote_path
-from goalseek.git.trees import count_lines
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.project.config import Config

@@ -21,9 +21,8 @@ from goalseek.disk import remove_if_exists
 from goalseek.doctor.isolation import hidden_tests
 from goalseek.evaluation.measurements import Target, measure_in_turn, trial_folder
 from goalseek.git.ignore import literal_pattern, matcher
-from goalseek.git.objects import Entry
+from goalseek.git.objects import Entry, TreeReader
 from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
-from goalseek.git.trees import TreeReader
 from goalseek.humanize import did_you_mean
 from goalseek.manifest.command_words import SCRIPTS, parse_command
 from goalseek.manifest.exposure import HIDE_SCRIPT, SPLIT, named_paths

@@ -21,7 +21,6 @@ from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.git.repository import Repository
-from goalseek.git.trees import read_attributes
 from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
 from goalseek.manifest.exposure import fixed_seed_line, named_paths
 from goalseek.manifest.loading import ManifestFile
@@ -344,7 +343,7 @@ def converted_files(repository: Repository, entries: Mapping[str, Entry]) -> dic
     files = [path for path, entry in entries.items() if entry.mode.startswith("100")]
     files_by_attribute: dict[str, list[str]] = {}
     git_dir = repository.location.git_dir
-    for path, values in read_attributes(repository.objects, attributes, files, _CONVERSIONS, git_dir).items():
+    for path, values in repository.objects.read_attributes(attributes, files, _CONVERSIONS, git_dir).items():
         for name in ("filter", "working-tree-encoding"):
             if values[name] not in ("set", "unset", "unspecified"):
                 files_by_attribute.setdefault(f"{name}={values[name]}", []).append(path)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from goalseek.errors import GoalseekError
 from goalseek.evaluation import measurements
 from goalseek.evaluation.measurements import MeasuredValue, Target
-from goalseek.git.trees import count_lines
+from goalseek.git.objects import count_lines
 from goalseek.ledger.promote import KeptChain, commit_title, leave_out
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric

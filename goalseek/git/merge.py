@@ -9,12 +9,9 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from goalseek.errors import UNFIT, GitFailed, GoalseekError
-from goalseek.git.command import MissingObject
-from goalseek.git.commits import write_commit
 from goalseek.git.ignore import literal_pattern
-from goalseek.git.objects import Objects
+from goalseek.git.objects import MissingObject, Objects, TreeReader
 from goalseek.git.paths import quote_path
-from goalseek.git.trees import TreeReader, read_attributes
 
 _USAGE = 129  # git's exit code for options that it does not know
 _MESSAGE = "to merge\n"  # of commits that only tell git which trees belong together; nothing refers to them
@@ -93,8 +90,8 @@ def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
     for tree in (before, ours, theirs):
         if not objects.has(tree):  # git would take it for an empty one, and say nothing
             raise MissingObject(tree)
-    root = write_commit(objects, before, (), _MESSAGE, 0)
-    sides = [write_commit(objects, tree, (root,), _MESSAGE, 0) for tree in (ours, theirs)]
+    root = objects.write_commit(before, (), _MESSAGE, 0)
+    sides = [objects.write_commit(tree, (root,), _MESSAGE, 0) for tree in (ours, theirs)]
     with _attributes(objects, before, ours, theirs) as settings:
         try:
             arguments = (*settings, "merge-tree", "--write-tree", "-z", "--name-only", *sides)
@@ -128,7 +125,7 @@ def _attributes(objects: Objects, before: str, ours: str, theirs: str) -> Iterat
     if not files:
         yield ()
         return
-    values = read_attributes(objects, files, paths, ["merge"], objects.git_dir)
+    values = objects.read_attributes(files, paths, ["merge"], objects.git_dir)
     with objects.scratch_file("drivers") as drivers:
         lines = ""
         for path, value in ((path, values[path]["merge"]) for path in paths):

@@ -1,7 +1,7 @@
 """Git objects: reading, writing, comparing and splicing trees through a few git processes that stay open.
 
 They run under a git directory of the tool's own, so that nobody's configuration, filter or hook applies, on the object
-store that they are given. Also: filling a folder from a tree, and removing the scratch files of dead processes.
+store that they are given.
 
 What goalseek wrote in the last day is also in a store of its own, ``recent``, that no git of the user's looks into. A
 ``git gc --prune=now`` looks at the refs, and later removes what none of them named then: what was written meanwhile, or
@@ -12,22 +12,26 @@ both, and what the repository's store has lost is linked again.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import itertools
 import os
 import re
 import shutil
+import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO, NoReturn
 
 from msgspec import Struct
 
+from goalseek import process
 from goalseek.disk import add_own, copy_atomic, refuse_full, remove_if_exists, write_atomic
-from goalseek.errors import GitFailed
-from goalseek.git.command import BatchProcesses, BatchReply, MissingObject, git, missing_object_error
+from goalseek.errors import GitFailed, GoalseekError
+from goalseek.git.command import AUTHOR, HARDENED, environment, git
 from goalseek.git.paths import FOLDER, SUBMODULE, quote_path
-from goalseek.process import is_alive
+from goalseek.values import StopReason
 
 _RECENT_SECONDS = 86_400.0  # longer than a prune takes from its look to its last removal, and than an agent's call
 _LINK_TRIES = 5
@@ -37,6 +41,121 @@ _HAS = ("cat-file", "--batch-check")
 _TREE = ("mktree", "--missing", "-z", "--batch")
 _PATCH = ("diff-tree", "--stdin", "--no-commit-id", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv")
 _DIFFER = ("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
+_UNREADABLE_OBJECT = re.compile(
+    r"(?:unable to (?:read|find)|bad (?:tree )?object|not a (?:tree|valid) object|missing|could not read|nonexistent)"
+    r"[^\n]*?\b([0-9a-f]{40,64})\b",
+    re.IGNORECASE,
+)
+
+
+class MissingObject(GoalseekError):
+    """An object that was stored and is missing now: somebody pruned it, or the store is broken."""
+
+    def __init__(self, name: str) -> None:
+        hint = (
+            "it was pruned, or the store is broken: see git fsck; where there is a clone, fetch it from there: "
+            "git fetch CLONE 'refs/goalseek/*:refs/goalseek/*'; then the same command goes on"
+        )
+        super().__init__(f"git does not have the object {name} any more", hint, StopReason.REPOSITORY)
+
+
+def _missing_object_error(stderr: str) -> MissingObject | None:
+    match = _UNREADABLE_OBJECT.search(stderr)
+    return MissingObject(match[1]) if match else None
+
+
+class ObjectsFailed(Exception):
+    """A git process that was open ended by itself: a full disk, a broken store. ``stderr`` is what it printed."""
+
+    def __init__(self, message: str, stderr: str = "") -> None:
+        super().__init__(message)
+        self.stderr = stderr
+
+
+class BatchReply:
+    """The reply of a git process to one request; ``line`` is its first line, without its end.
+
+    ``ended`` raises MissingObject or ObjectsFailed; it is called where the process has ended.
+    """
+
+    def __init__(self, said: IO[bytes], ended: Callable[[], NoReturn]) -> None:
+        self._said = said
+        self._ended = ended
+        self.line = self.next_line()
+
+    def content(self, size: int) -> bytes:
+        """The next ``size`` bytes, without the newline after them."""
+        content = self._said.read(size + 1)
+        if len(content) <= size:
+            self._ended()
+        return content[:-1]
+
+    def lines(self) -> Iterator[bytes]:
+        """The lines from the first one on, up to the line "end"."""
+        line = self.line
+        while line != b"end":
+            yield line
+            line = self.next_line()
+
+    def fields(self) -> Iterator[bytes]:
+        """The fields of a -z listing, up to the line "end", which marks its end."""
+        field = b""
+        while field != b"end\n":
+            byte = self._said.read(1)
+            if not byte:
+                self._ended()
+            if byte == b"\0":
+                yield field
+                field = b""
+            else:
+                field += byte
+
+    def next_line(self) -> bytes:
+        line = self._said.readline()
+        if not line.endswith(b"\n"):
+            self._ended()
+        return line[:-1]
+
+
+class BatchProcesses:
+    """The git processes of one git directory, each started by its first request. Close it when done."""
+
+    def __init__(self, git_dir: Path, variables: Mapping[str, str]) -> None:
+        self.open: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
+        self._git_dir = git_dir
+        self._variables = variables
+
+    def send(self, arguments: tuple[str, ...], request: bytes) -> BatchReply:
+        """Sends a request to ``git ARGUMENTS``. Raises MissingObject or ObjectsFailed where that process has ended."""
+        if arguments not in self.open:
+            command = ["git", *HARDENED, *arguments]
+            self.open[arguments] = process.start_batch(command, environment(**self._variables), self._git_dir)
+        child = self.open[arguments]
+
+        def raise_ended() -> NoReturn:
+            assert child.stderr
+            stderr = child.stderr.read().decode("utf-8", "replace").strip()
+            self.close()
+            raise _missing_object_error(stderr) or ObjectsFailed(f"git {arguments[0]} ended: {stderr}", stderr)
+
+        assert child.stdin and child.stdout
+        try:
+            child.stdin.write(request)
+            child.stdin.flush()
+        except BrokenPipeError:
+            raise_ended()
+        return BatchReply(child.stdout, raise_ended)
+
+    def close(self) -> None:
+        """Ends the processes; the next request starts a new one."""
+        for child in self.open.values():
+            for pipe in (child.stdin, child.stdout, child.stderr):
+                assert pipe is not None
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+        for child in self.open.values():
+            child.wait()
+        self.open.clear()
 
 
 class Entry(Struct, frozen=True):
@@ -99,7 +218,6 @@ class Objects:
         return self
 
     def close(self) -> None:
-        """Ends the git processes."""
         self._processes.close()
         self._writers.close()
 
@@ -119,7 +237,7 @@ class Objects:
         try:
             return git(*arguments, stdin=stdin, folder=folder, variables=all_variables)
         except GitFailed as error:
-            raise missing_object_error(error.said) or error from None
+            raise _missing_object_error(error.said) or error from None
 
     def bring_back(self, is_forgetting: bool = False) -> None:
         """Stores what git commands have written, and what others have pruned since it was written.
@@ -174,7 +292,6 @@ class Objects:
         return self._look_up(_HAS, name)[1]
 
     def _look_up(self, command: tuple[str, ...], name: str) -> tuple[BatchReply, int]:
-        """What git says of an object, and the object's size."""
         answer = self._processes.send(command, os.fsencode(name) + b"\n")
         if answer.line.endswith(b" missing"):
             raise MissingObject(name)
@@ -184,15 +301,37 @@ class Objects:
         """Whether the store has an object, or it is a recent one."""
         return not self._processes.send(_HAS, os.fsencode(name) + b"\n").line.endswith(b" missing")
 
-    def write_file(self, path: Path) -> str:
-        """Stores the file's bytes unfiltered as a blob, and gives its hash. The file must be the tool's own."""
-        return self._hash_object("blob", path)
+    def write_file(self, path: Path, kind: str = "blob") -> str:
+        """Stores the file's bytes, unfiltered, and gives their hash. The file must be the tool's own."""
+        arguments = ("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
+        return self._store_with(arguments, os.fsencode(f"{quote_path(str(path))}\n"))
 
     def write_bytes(self, content: bytes, kind: str = "blob") -> str:
         """Stores the bytes as an object of this kind, and gives its hash."""
         with self.scratch_file(kind) as path:
             path.write_bytes(content)
-            return self._hash_object(kind, path)
+            return self.write_file(path, kind)
+
+    def write_tree(self, entries: Mapping[str, Entry]) -> str:
+        """Stores one level of a tree, and gives its hash."""
+        kinds = {FOLDER: "tree", SUBMODULE: "commit"}
+        lines = (
+            f"{entry.mode} {kinds.get(entry.mode, 'blob')} {entry.blob}\t".encode() + os.fsencode(name) + b"\0"
+            for name, entry in entries.items()
+        )
+        return self._store_with(_TREE, b"".join(lines) + b"\0")
+
+    def write_commit(self, tree: str, parents: Sequence[str], message: str, moment: int) -> str:
+        """Stores a commit by goalseek at ``moment`` (seconds since 1970); the same values give the same hash."""
+        who = f"{AUTHOR[0]} <{AUTHOR[1]}> {moment} +0000"
+        lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents), f"author {who}", f"committer {who}"]
+        return self.write_bytes("\n".join([*lines, "", message]).encode("utf-8", "surrogateescape"), "commit")
+
+    def _store_with(self, arguments: tuple[str, ...], request: bytes) -> str:
+        name = self._writers.send(arguments, request).line.decode()
+        if self.recent:
+            self._link(self.recent / name[:2], name[2:])
+        return name
 
     def tree(self, name: str) -> dict[str, Entry]:
         """One level of a tree, subtrees with the mode "40000"."""
@@ -208,15 +347,6 @@ class Objects:
             offset = end + 1 + width
         return entries
 
-    def write_tree(self, entries: Mapping[str, Entry]) -> str:
-        """Stores one level of a tree, and gives its hash."""
-        kinds = {FOLDER: "tree", SUBMODULE: "commit"}
-        lines = (
-            f"{entry.mode} {kinds.get(entry.mode, 'blob')} {entry.blob}\t".encode() + os.fsencode(name) + b"\0"
-            for name, entry in entries.items()
-        )
-        return self._store_with(_TREE, b"".join(lines) + b"\0")
-
     def files(self, tree: str) -> dict[str, Entry]:
         """Every file of a tree, at any depth."""
         try:
@@ -231,6 +361,19 @@ class Objects:
             mode, _, blob = facts.split(b" ")
             entries[os.fsdecode(path)] = Entry(mode.decode(), blob.decode())
         return entries
+
+    def visible_files(self, tree: str, is_visible: Callable[[str], bool]) -> dict[str, Entry]:
+        """The files of a tree that a folder shows: no submodules, and only what may be seen."""
+        files = self.files(tree).items()
+        return {path: entry for path, entry in files if entry.mode != SUBMODULE and is_visible(path)}
+
+    def visible_changes(self, before: str, after: str, is_visible: Callable[[str], bool]) -> dict[str, Entry | None]:
+        """The changes to a folder that shows one tree so that it shows another; None removes a file."""
+        return {
+            difference.path: difference.after if difference.after and difference.after.mode != SUBMODULE else None
+            for difference in self.differences(before, after)
+            if is_visible(difference.path)
+        }
 
     def differences(self, before: str, after: str) -> list[Difference]:
         """The files on which two trees differ, renames not followed. Raises MissingObject for an unknown tree."""
@@ -318,16 +461,51 @@ class Objects:
         variables = {"GIT_INDEX_FILE": str(index)}
         self.git("update-index", "-z", "--index-info", stdin=b"\0".join(lines), variables=variables)
 
-    def _hash_object(self, kind: str, path: Path) -> str:
-        arguments = ("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
-        return self._store_with(arguments, os.fsencode(f"{quote_path(str(path))}\n"))
+    def read_attributes(
+        self, attribute_files: Mapping[str, Entry], paths: Iterable[str], names: Sequence[str], git_dir: Path
+    ) -> dict[str, dict[str, str]]:
+        """Git attributes of files: for each path the value of each attribute, "unspecified" where it has none.
 
-    def _store_with(self, arguments: tuple[str, ...], request: bytes) -> str:
-        """The hash of the object that a git process writes."""
-        name = self._writers.send(arguments, request).line.decode()
-        if self.recent:
-            self._link(self.recent / name[:2], name[2:])
-        return name
+        ``attribute_files`` are the ``.gitattributes`` that count, beside the ``info/attributes`` of ``git_dir``.
+        """
+        with self.scratch_file("attributes") as index:
+            self.index(index, attribute_files)
+            variables = {"GIT_DIR": str(git_dir), "GIT_INDEX_FILE": str(index)}
+            stdin = b"".join(os.fsencode(path) + b"\0" for path in paths)
+            answer = self.git("check-attr", "--cached", "--stdin", "-z", *names, stdin=stdin, variables=variables)
+        values_by_path: dict[str, dict[str, str]] = {}
+        fields = iter(os.fsdecode(answer).split("\0")[:-1])
+        for path, name, value in zip(fields, fields, fields, strict=True):
+            values_by_path.setdefault(path, {})[name] = value
+        return values_by_path
+
+
+class TreeReader:
+    """Looks up paths in one tree. Each folder of it is read once."""
+
+    def __init__(self, objects: Objects, tree: str) -> None:
+        self._objects = objects
+        self._root = Entry(FOLDER, tree)
+        self.folder = functools.cache(self._read_folder)
+
+    def entry(self, path: str) -> Entry | None:
+        """The entry at a path, "" for the tree itself; None where there is none."""
+        above, _, name = path.rpartition("/")
+        return self.folder(above).get(name) if path else self._root
+
+    def has(self, path: str) -> bool:
+        return self.entry(path) is not None
+
+    def _read_folder(self, path: str) -> dict[str, Entry]:
+        entry = self.entry(path)
+        return self._objects.tree(entry.blob) if entry and entry.mode == FOLDER else {}
+
+
+def count_lines(numstat: bytes) -> tuple[int, int]:
+    """The lines that a change adds and removes, from a ``--numstat``; binary files have none."""
+    rows = [line.split(b"\t") for line in numstat.splitlines()]
+    added, removed = (sum(int(row[side]) for row in rows if row[side].isdigit()) for side in (0, 1))
+    return added, removed
 
 
 def alternates(store: Path) -> dict[str, str]:
@@ -344,5 +522,5 @@ def remove_scratch_files(git_dirs: Iterable[Path]) -> None:
         with contextlib.suppress(FileNotFoundError):
             for path in list((git_dir / "scratch").iterdir()):
                 match = _SCRATCH_NAME.fullmatch(path.name)
-                if match and not is_alive(int(match[1])):
+                if match and not process.is_alive(int(match[1])):
                     remove_if_exists(path)

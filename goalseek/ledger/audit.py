@@ -20,18 +20,18 @@ from typing import Any
 from msgspec import Struct
 
 from goalseek.disk import remove_if_exists, sync, write_atomic
-from goalseek.git.command import MissingObject, ObjectsFailed
-from goalseek.git.commits import (
+from goalseek.git.objects import MissingObject, Objects, ObjectsFailed
+from goalseek.git.paths import quote_path
+from goalseek.git.repository import (
     Commit,
+    Refs,
+    Repository,
     UnreadableCommit,
     candidate_commits,
     read_commit,
     revert_message,
     walk_first_parents,
 )
-from goalseek.git.objects import Objects
-from goalseek.git.paths import quote_path
-from goalseek.git.repository import Refs, Repository
 from goalseek.humanize import format_ranges, pluralize
 from goalseek.ledger.checkpoints import Checkpoints, Seal, key_of
 from goalseek.ledger.ledger import RULER_FILE, entry_message

@@ -17,9 +17,8 @@ from msgspec import structs
 
 from goalseek.disk import write_atomic
 from goalseek.errors import GoalseekError
-from goalseek.git.commits import Commit, walk_first_parents
 from goalseek.git.objects import Entry
-from goalseek.git.repository import RefMove, RefMoved, Repository, ref_moved_error
+from goalseek.git.repository import Commit, RefMove, RefMoved, Repository, ref_moved_error, walk_first_parents
 from goalseek.ledger.checkpoints import Seal
 from goalseek.ledger.results_file import History, Snapshot, append_line, repair
 from goalseek.ledger.standing import Standing
@@ -106,14 +105,14 @@ class Ledger:
         line, before, repository = to_line(sealed), self.head, self.repository
         objects = repository.objects
         root_message = f"goalseek ledger {repository.name}\n"
-        parent = before or repository.commit(objects.write_tree({}), (), root_message, 0)
+        parent = before or repository.objects.write_commit(objects.write_tree({}), (), root_message, 0)
         tree = repository.tree_of(parent)
         if ruler is not None:  # the tree of this and every later commit, so that the head has the pinned one
             tree = objects.write_tree({RULER_FILE: Entry("100644", objects.write_bytes(ruler.encode()))})
         # By these its candidate and earlier versions of that stay reachable.
         further = sealed.further_parents if isinstance(sealed, IterationRecord) else ()
         timestamp = int(datetime.fromisoformat(sealed.timestamp).timestamp())
-        after = repository.commit(tree, (parent, *further), entry_message(sealed, line), timestamp)
+        after = repository.objects.write_commit(tree, (parent, *further), entry_message(sealed, line), timestamp)
         try:
             repository.move([RefMove(repository.ledger_ref, before, after)])
         except RefMoved:

@@ -10,12 +10,10 @@ from msgspec import Struct, structs
 
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.as_user import PlannedCommit
-from goalseek.git.command import MissingObject
-from goalseek.git.commits import UnreadableCommit, read_commit, walk_first_parents
 from goalseek.git.merge import Conflicts, merge_trees
-from goalseek.git.objects import Difference, Objects
+from goalseek.git.objects import Difference, MissingObject, Objects
 from goalseek.git.paths import quote_path
-from goalseek.git.repository import Repository
+from goalseek.git.repository import Repository, UnreadableCommit, read_commit, walk_first_parents
 from goalseek.humanize import format_distinct, format_number, pluralize
 from goalseek.ledger.standing import take_back
 from goalseek.records import IterationRecord, SettleRecord, parse_record

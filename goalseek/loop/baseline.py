@@ -16,8 +16,8 @@ from goalseek.doctor.diagnose import unseen_file_hint
 from goalseek.doctor.project_checks import fixed_seed_note
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation.measurements import baseline_error, compose_tree, take_ruler
-from goalseek.git.commits import candidate_message
 from goalseek.git.paths import quote_path
+from goalseek.git.repository import candidate_message
 from goalseek.humanize import abbreviate
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, chain
 from goalseek.loop.invocation import why_not_finish
@@ -109,7 +109,7 @@ def _commit_baseline(iteration: Iteration, context: Context, source: str | None)
     parents = tuple(dict.fromkeys(filter(None, (standing.tip, head, code if source else ""))))
     name = repository.name
     message = candidate_message(f"New baseline of {name}", name, iteration.project.run_id, iteration.number, "")
-    return Candidate(repository.commit(tree, parents, message, context.moment), tree, parents[0])
+    return Candidate(repository.objects.write_commit(tree, parents, message, context.moment), tree, parents[0])
 
 
 def end_unfinished(project: Project, command: str = "goalseek baseline") -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from goalseek.doctor.diagnose import find_missing_path
 from goalseek.doctor.provider_checks import find_unseen_script
 from goalseek.errors import Rejected
-from goalseek.git.commits import roll_back
+from goalseek.git.repository import roll_back
 from goalseek.ledger.checkpoints import Begun, CheckpointName
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.loop.attempts import Attempts, OpenAttempt, TipMoved

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 from goalseek.disk import machine_error, remove_if_exists
 from goalseek.errors import Ended, GitFailed, LimitReached
-from goalseek.git.command import ObjectsFailed
+from goalseek.git.objects import ObjectsFailed
 from goalseek.ledger.checkpoints import Begun
 from goalseek.loop.invocation import Invocation
 from goalseek.loop.iteration import Iteration

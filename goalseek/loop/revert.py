@@ -10,9 +10,9 @@ from msgspec import structs
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Rejected
 from goalseek.evaluation.measurements import with_last_lines
-from goalseek.git.commits import Commit, candidate_message, revert_message
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.paths import quote_path
+from goalseek.git.repository import Commit, candidate_message, revert_message
 from goalseek.humanize import abbreviate
 from goalseek.ledger.artifacts import clear_attempts
 from goalseek.ledger.checkpoints import CheckpointName
@@ -61,7 +61,9 @@ def _record_revert(iteration: Iteration, number: int, commit: Commit, tree: str,
     plan = Plan(title.partition("\n")[0], text, provider=PERSON)
     change = step(Phase.APPLY_CHANGE, CheckpointName("change"), Change, _apply_revert, iteration, tree, plan)
     message = candidate_message(title, repository.name, project.run_id, iteration.number, PERSON)
-    candidate = Candidate(repository.commit(tree, (standing.tip,), message, context.moment), tree, standing.tip)
+    candidate = Candidate(
+        repository.objects.write_commit(tree, (standing.tip,), message, context.moment), tree, standing.tip
+    )
     attempt = OpenAttempt(1, 1, Plan(change.title, change.text))
     evidence, measured = verify(iteration, attempt, change, candidate)
     if evidence.failure or measured.value is None or measured.reason == Reason.NOT_VALID:

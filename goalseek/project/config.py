@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from goalseek.disk import add_own, write_atomic
 from goalseek.errors import GoalseekError
-from goalseek.git.trees import TreeReader
+from goalseek.git.objects import TreeReader
 from goalseek.ledger.ledger import Ledger
 from goalseek.manifest import loading
 from goalseek.manifest.exposure import isolation_of

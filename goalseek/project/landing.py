@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from goalseek.errors import GoalseekError
-from goalseek.git.commits import candidate_commits, commit_lines
-from goalseek.git.repository import RefMove, RefMoved, Refs, ref_moved_error
+from goalseek.git.repository import RefMove, RefMoved, Refs, candidate_commits, commit_lines, ref_moved_error
 from goalseek.ledger.artifacts import (
     is_run_folder,
     prune_artifacts,

@@ -14,9 +14,8 @@ from msgspec import structs
 from goalseek import process
 from goalseek.disk import add_own, empty, machine_error, remove, remove_if_exists, remove_own
 from goalseek.errors import USAGE, GitFailed, GoalseekError
-from goalseek.git.command import ObjectsFailed
 from goalseek.git.location import locate
-from goalseek.git.objects import remove_scratch_files
+from goalseek.git.objects import ObjectsFailed, remove_scratch_files
 from goalseek.git.repository import Repository
 from goalseek.ledger.artifacts import is_foreign
 from goalseek.locks import LOCK, project_lock

@@ -15,9 +15,9 @@ from pathlib import Path
 from goalseek.disk import write_atomic
 from goalseek.errors import UNFIT, USAGE, GitFailed, GoalseekError
 from goalseek.git.command import git
-from goalseek.git.commits import parse_commit
 from goalseek.git.location import Location, locate
 from goalseek.git.paths import folder_prefix
+from goalseek.git.repository import parse_commit
 from goalseek.ledger.results_file import History, find_own_folder
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import ManifestFile, base_of, load

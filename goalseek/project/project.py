@@ -18,7 +18,6 @@ from typing import Any
 from goalseek.git.location import other_folders
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Repository
-from goalseek.git.trees import TreeUpdateContext
 from goalseek.humanize import format_moment, format_number
 from goalseek.ledger.ledger import Ledger
 from goalseek.ledger.results_file import History
@@ -39,7 +38,7 @@ from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Supervisor
 from goalseek.values import Outcome, Stop, to_plain
 from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
-from goalseek.workspace.checkout import TreePlan
+from goalseek.workspace.checkout import TreePlan, TreeUpdateContext
 from goalseek.workspace.places import BenchName, CachePaths
 from goalseek.workspace.shared_folders import SharedFolders
 from goalseek.workspace.workspace import AgentCommit, Workspace

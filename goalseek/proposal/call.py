@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from goalseek.disk import write_atomic
 from goalseek.errors import LimitReached, Rejected
-from goalseek.git.trees import TreeReader
+from goalseek.git.objects import TreeReader
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.ledger.standing import Standing

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import structs
 
-from goalseek.git.command import MissingObject, ObjectsFailed
+from goalseek.git.objects import MissingObject, ObjectsFailed
 from goalseek.git.repository import Repository
 from goalseek.humanize import pluralize
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints

@@ -12,13 +12,11 @@ from pathlib import Path
 
 from goalseek.disk import remove_if_exists
 from goalseek.errors import GoalseekError, tampered_error
-from goalseek.git.command import MissingObject, ObjectsFailed
 from goalseek.git.ignore import matcher
-from goalseek.git.objects import Entry, Objects
+from goalseek.git.objects import Entry, MissingObject, Objects, ObjectsFailed, TreeReader
 from goalseek.git.paths import FOLDER, quote_path
-from goalseek.git.trees import TreeReader, TreeUpdateContext, visible_changes, visible_entries
 from goalseek.manifest.tables import Sees
-from goalseek.workspace.checkout import OURS, Changes, Checkout, TreePlan, occupied_paths
+from goalseek.workspace.checkout import OURS, Changes, Checkout, TreePlan, TreeUpdateContext, occupied_paths
 from goalseek.workspace.forbidden_names import Hazard, TreePaths, output_hazards
 from goalseek.workspace.hidden_files import as_entries, content_of
 from goalseek.workspace.scope import parents
@@ -92,7 +90,7 @@ class Bench:
         try:
             self._clean(checkout)
             if previous_view == view:
-                changes = visible_changes(self._objects, previous, tree, is_seen)
+                changes = self._objects.visible_changes(previous, tree, is_seen)
                 checkout.update(changes, label)
                 self._candidate_files_in(checkout).update(path for path in changes if not self._scope.is_fixed(path))
                 return root
@@ -161,7 +159,7 @@ class Bench:
 
     def _entries_for(self, sees: Sees, tree: str) -> dict[str, Entry]:
         copies = as_entries(self._plan.hidden_from, self._scope.prefix) if sees != "candidate" else {}
-        return {**visible_entries(self._objects.files(tree), self._scope.seen_by(sees)), **self._plan.links, **copies}
+        return {**self._objects.visible_files(tree, self._scope.seen_by(sees)), **self._plan.links, **copies}
 
     def _build(self, checkout: Checkout, sees: Sees, tree: str, label: str) -> None:
         with self._build_context(checkout.root):

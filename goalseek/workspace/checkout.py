@@ -11,6 +11,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from msgspec import Struct
@@ -106,6 +107,7 @@ class TreePlan(Struct, frozen=True):
 
 
 Signature = tuple[int, int, int, int, int]
+TreeUpdateContext = Callable[[Path], AbstractContextManager[object]]  # entered while the tree in a folder is made anew
 
 
 def signature_of(status: os.stat_result) -> Signature:

@@ -15,9 +15,8 @@ from msgspec import Struct, field
 
 from goalseek.disk import read_regular
 from goalseek.git.ignore import matcher
-from goalseek.git.objects import Entry, Objects
+from goalseek.git.objects import Entry, Objects, TreeReader
 from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, looks_like_git, quote_path
-from goalseek.git.trees import TreeReader, visible_entries
 from goalseek.workspace.checkout import LINK, Changes
 from goalseek.workspace.forbidden_names import (
     INSTRUCTIONS,
@@ -347,7 +346,7 @@ def screen_trees(objects: Objects, scope: Scope, before: str, after: str) -> Scr
     added = tuple(path for path in entries_after if path in new and folders.isdisjoint(parents(path)))
     changed = tuple(path for path in entries_before if path not in gone or path in folders)
     missing = tuple(path for path in entries_before if path in gone - folders)
-    visible = visible_entries(objects.files(before), scope.seen_by("agent"))
+    visible = objects.visible_files(before, scope.seen_by("agent"))
     screening = Screening(
         entries_before,
         TreeFiles({path: entry for path, entry in entries_after.items() if entry.mode != SUBMODULE}, objects),

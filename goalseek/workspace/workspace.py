@@ -15,12 +15,10 @@ from msgspec import Struct, structs
 
 from goalseek.disk import recreate_folder, regular_files, remove, remove_if_exists
 from goalseek.errors import GitFailed
-from goalseek.git.command import AUTHOR, MissingObject, ObjectsFailed
-from goalseek.git.commits import write_commit
+from goalseek.git.command import AUTHOR
 from goalseek.git.ignore import literal_pattern
-from goalseek.git.objects import Entry, Objects
-from goalseek.git.trees import TreeUpdateContext, visible_changes, visible_entries
-from goalseek.workspace.checkout import Changes, Checkout, TreePlan, occupied_paths
+from goalseek.git.objects import Entry, MissingObject, Objects, ObjectsFailed
+from goalseek.workspace.checkout import Changes, Checkout, TreePlan, TreeUpdateContext, occupied_paths
 from goalseek.workspace.listing import digest_of
 
 Value = TypeVar("Value")
@@ -167,13 +165,13 @@ class Workspace:
         *_, tree_before, parent = self._tree_label()
         changed: dict[str, Entry | None]
         if not tree_before:
-            entries = visible_entries(self._objects.files(agent_commit.tree), self._is_seen)
+            entries = self._objects.visible_files(agent_commit.tree, self._is_seen)
             if names := "".join(f"{blob}\n" for blob in sorted({entry.blob for entry in entries.values()})):
                 pack = self._objects.git("pack-objects", "--stdout", "-q", "--window=0", stdin=names.encode())
                 self._store.git("index-pack", "--stdin", "--fix-thin", stdin=pack)
             changed = dict(entries)
         else:
-            changed = visible_changes(self._objects, tree_before, agent_commit.tree, self._is_seen)
+            changed = self._objects.visible_changes(tree_before, agent_commit.tree, self._is_seen)
             for entry in changed.values():
                 if entry is not None:
                     self._store.write_bytes(self._objects.read(entry.blob))
@@ -182,7 +180,7 @@ class Workspace:
         self._store.index(index, changed)
         tree = self._store.git("write-tree", variables={"GIT_INDEX_FILE": str(index)}).decode().strip()
         message = agent_commit.message.encode("utf-8", "replace").decode()
-        commit = write_commit(self._store, tree, [parent] if parent else [], message, agent_commit.moment)
+        commit = self._store.write_commit(tree, [parent] if parent else [], message, agent_commit.moment)
         self._store.git("update-ref", _BRANCH, commit)
         label = f"{agent_commit.label} {self._scope_key} {agent_commit.tree} {commit}"
         if tree_before:

@@ -11,10 +11,9 @@ from project import Project, until
 
 from goalseek import process
 from goalseek.errors import GoalseekError
-from goalseek.git.command import MissingObject, ObjectsFailed
 from goalseek.git.location import locate
 from goalseek.git.merge import Conflicts, merge_trees
-from goalseek.git.objects import Entry, Objects
+from goalseek.git.objects import Entry, MissingObject, Objects, ObjectsFailed
 from goalseek.git.repository import RefMove, RefMoved, Repository
 
 
@@ -58,7 +57,7 @@ def test_refs_that_are_where_they_were_are_nobodys_doing(repository: Repository)
     with pytest.raises(GoalseekError, match="git cannot move"):
         repository.move([move])
     repository.move([move])
-    other = repository.commit(repository.tree_of(head), (head,), "another\n", 0)
+    other = repository.objects.write_commit(repository.tree_of(head), (head,), "another\n", 0)
     with pytest.raises(RefMoved):
         repository.move([RefMove(move.ref, None, other)])
 
@@ -76,7 +75,7 @@ def test_packed_refs_that_became_old_under_git_are_read_afresh(repository: Repos
     """Two changes of that file within a second look like one: what a ``git gc`` beside a climb may bring about."""
     head = repository.head()
     tree = repository.tree_of(head)
-    second, third = (repository.commit(tree, (head,), f"{name}\n", 0) for name in ("second", "third"))
+    second, third = (repository.objects.write_commit(tree, (head,), f"{name}\n", 0) for name in ("second", "third"))
     packed = project.top / ".git/packed-refs"
     project.git("update-ref", repository.tip_ref, head)
     project.git("pack-refs", "--all")
@@ -138,7 +137,7 @@ def test_what_is_pruned_before_or_after_a_merge_is_there_for_it_and_for_the_next
     assert objects.read(objects.tree(merged)["name"].blob) == b"A\nb\nc\nd\ne\nf\nG\n"
     with pytest.raises(Conflicts, match=r"name \(contents\)"):
         merge_trees(objects, before, ours, tree("B", "g"))
-    commit = repository.commit(merged, (head,), "made of both\n", 0)
+    commit = repository.objects.write_commit(merged, (head,), "made of both\n", 0)
     prune(project)
     repository.move([RefMove(repository.tip_ref, None, commit)])
     objects.bring_back()
@@ -151,7 +150,7 @@ def test_a_ref_moves_to_what_a_prune_takes_before_git_looks(
 ) -> None:
     monkeypatch.setattr("goalseek.git.repository._LOCK_TRIES", 1)
     head = repository.head()
-    commit = repository.commit(repository.tree_of(head), (head,), "pruned\n", 0)
+    commit = repository.objects.write_commit(repository.tree_of(head), (head,), "pruned\n", 0)
     (project.top / ".git/objects" / commit[:2] / commit[2:]).unlink()
     repository.move([RefMove(repository.tip_ref, None, commit)])
     repository.objects.bring_back()

@@ -11,13 +11,10 @@ from hypothesis import strategies as st
 from project import Project
 
 from goalseek.disk import add_own
-from goalseek.git.command import MissingObject
-from goalseek.git.commits import read_commit, walk_first_parents
 from goalseek.git.location import locate
 from goalseek.git.merge import Conflicts, merge_trees
-from goalseek.git.objects import Entry, Objects, remove_scratch_files
-from goalseek.git.repository import RefMove, RefMoved, Repository
-from goalseek.git.trees import TreeReader
+from goalseek.git.objects import Entry, MissingObject, Objects, TreeReader, remove_scratch_files
+from goalseek.git.repository import RefMove, RefMoved, Repository, read_commit, walk_first_parents
 
 
 @pytest.fixture(params=["sha1", "sha256"])
@@ -108,8 +105,8 @@ def test_refs_move_all_or_none_and_only_from_where_they_should_be(project: Proje
     repository = Repository(locate(project.folder), "demo")
     try:
         repository.move([RefMove(repository.tip_ref, None, head), RefMove(repository.branch_ref, None, head)])
-        next_one = repository.commit(repository.tree_of(head), (head,), "next\n", 1)
-        assert next_one == repository.commit(repository.tree_of(head), (head,), "next\n", 1)
+        next_one = repository.objects.write_commit(repository.tree_of(head), (head,), "next\n", 1)
+        assert next_one == repository.objects.write_commit(repository.tree_of(head), (head,), "next\n", 1)
         with pytest.raises(RefMoved):
             repository.move([RefMove(repository.tip_ref, head, next_one), RefMove(repository.branch_ref, None, head)])
         assert (repository.refs().tip, repository.refs().branch) == (head, head)

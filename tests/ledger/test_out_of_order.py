@@ -13,9 +13,8 @@ import pytest
 from msgspec.structs import replace
 from project import Project, answer
 
-from goalseek.git.commits import candidate_message
 from goalseek.git.location import locate
-from goalseek.git.repository import RefMove, Repository
+from goalseek.git.repository import RefMove, Repository, candidate_message
 from goalseek.ledger.ledger import Ledger
 from goalseek.ledger.standing import Standing
 from goalseek.loop.phases.plan import _records_of_tip

@@ -14,7 +14,7 @@ from goalseek import disk
 from goalseek.cli import main
 from goalseek.doctor import project_checks
 from goalseek.errors import BUG, UNFIT, GitFailed
-from goalseek.git.command import ObjectsFailed
+from goalseek.git.objects import ObjectsFailed
 from goalseek.loop import invocation
 from goalseek.project import activity
 

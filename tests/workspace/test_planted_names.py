@@ -10,10 +10,9 @@ from project import Project, answer
 from shell_agent import better, play
 
 from goalseek.git.location import locate
-from goalseek.git.objects import Entry
+from goalseek.git.objects import Entry, TreeReader
 from goalseek.git.paths import looks_like_git
 from goalseek.git.repository import Repository
-from goalseek.git.trees import TreeReader
 from goalseek.manifest.tables import ScopeTable
 from goalseek.workspace.checkout import Changes
 from goalseek.workspace.forbidden_names import (

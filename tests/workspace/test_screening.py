@@ -15,10 +15,9 @@ from test_scope_enforcement import FOREIGN_EDITS, NO_EDITS
 
 from goalseek.disk import add_own
 from goalseek.git.location import locate
-from goalseek.git.objects import Entry, Objects
+from goalseek.git.objects import Entry, Objects, TreeReader
 from goalseek.git.paths import SYMLINK
 from goalseek.git.repository import Repository
-from goalseek.git.trees import TreeReader, visible_entries
 from goalseek.manifest.tables import ScopeTable
 from goalseek.workspace import screening
 from goalseek.workspace.checkout import Changes, Checkout
@@ -120,7 +119,7 @@ def test_two_trees_are_sorted_as_the_same_change_of_a_folder(
         objects.fill,
         {".git"}.__contains__,
     )
-    folder.build(visible_entries(objects.files(tree), scope.seen_by("agent")), tree)
+    folder.build(objects.visible_files(tree, scope.seen_by("agent")), tree)
     subprocess.run("git init -q; git add -A", shell=True, check=True, cwd=folder.root, timeout=120)
     refused = 0
     for step in STEPS:

@@ -18,7 +18,6 @@ from goalseek.cli.options import load_manifest
 from goalseek.disk import recreate_folder, remove_if_exists
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.ignore import matcher
-from goalseek.git.trees import visible_entries
 from goalseek.humanize import abbreviate
 from goalseek.measurement.metric import NoNumber
 from goalseek.measurement.outputs import OUTPUTS
@@ -122,7 +121,7 @@ def _agent(project: Project, config: Config, tree: str) -> Iterator[Place]:
         root = scratch / "tree"
         remove_if_exists(root)
         objects = project.repository.objects
-        objects.fill(root, visible_entries(objects.files(tree), config.scope.seen_by("agent")))
+        objects.fill(root, objects.visible_files(tree, config.scope.seen_by("agent")))
     folder = root / project.places.prefix
     variables = {"GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, folder)), "GOALSEEK_PHASE": "apply"}
     network = config.manifest.sandbox.agent_network

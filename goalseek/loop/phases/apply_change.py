@@ -18,9 +18,8 @@ from msgspec import structs
 
 from goalseek.disk import recreate_folder, remove_if_exists
 from goalseek.errors import Ended, LimitReached, Rejected
-from goalseek.git.objects import Entry, Objects
+from goalseek.git.objects import Entry, Objects, TreeReader, count_lines
 from goalseek.git.paths import SUBMODULE, SYMLINK, first_overlap, quote_path
-from goalseek.git.trees import TreeReader, count_lines
 from goalseek.ledger.artifacts import archive_attempt
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from goalseek.errors import Rejected
-from goalseek.git.commits import candidate_message
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import quote_path
+from goalseek.git.repository import candidate_message
 from goalseek.humanize import abbreviate
 from goalseek.ledger.artifacts import publish_candidate
 from goalseek.loop.attempts import OpenAttempt
@@ -45,7 +45,7 @@ def commit(iteration: Iteration, attempt: OpenAttempt, change: Change) -> Candid
     author, _ = iteration.author_of(change)
     message = candidate_message(title, repository.name, project.run_id, iteration.number, author)
     parent = attempt.commits[-1] if attempt.commits else standing.tip
-    commit_hash = repository.commit(tree, (parent,), message, iteration.context.moment)
+    commit_hash = repository.objects.write_commit(tree, (parent,), message, iteration.context.moment)
     repository.add_flight(iteration.number, attempt.number, commit_hash)
     if attempt.last_committed:
         publish_candidate(iteration.folder, attempt_folder, attempt.last_committed)

@@ -14,7 +14,6 @@ from msgspec import structs
 
 from goalseek.errors import Rejected
 from goalseek.git.objects import Entry
-from goalseek.git.trees import visible_changes
 from goalseek.ledger.artifacts import REVIEWS
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
@@ -92,7 +91,7 @@ def _instructions_to_undo(iteration: Iteration, tree: str) -> dict[str, Entry | 
     """
     objects, scope, baseline = iteration.project.repository.objects, iteration.config.scope, iteration.standing.baseline
     assert baseline
-    changes = visible_changes(objects, tree, baseline.tree, scope.seen_by("agent"))
+    changes = objects.visible_changes(tree, baseline.tree, scope.seen_by("agent"))
     is_linked = overlap_matcher(linked_instructions(objects.files(baseline.tree), objects, scope, has_imports=True))
     return {path: entry for path, entry in changes.items() if scope.instructions(path) or is_linked(path)}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from goalseek.git.commits import commit_lines
 from goalseek.git.paths import quote_path
+from goalseek.git.repository import commit_lines
 from goalseek.ledger.artifacts import write_environment, write_git_state
 from goalseek.ledger.standing import Standing
 from goalseek.loop.iteration import Iteration

@@ -10,8 +10,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from goalseek.errors import GoalseekError
-from goalseek.git.command import BatchProcesses, ObjectsFailed
 from goalseek.git.location import locate
+from goalseek.git.objects import BatchProcesses, ObjectsFailed
 from goalseek.views.report.markup import equal_share, escaped_size
 from goalseek.views.report.tries import Try
 from goalseek.views.terminal_text import replace_unprintable
