@@ -25,7 +25,7 @@ from goalseek.ledger.checkpoints import Flight
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import LogTable
-from goalseek.measurement.outputs import OUTPUTS
+from goalseek.measurement.measure import OUTPUTS
 from goalseek.records import IterationRecord
 from goalseek.values import Outcome, to_plain
 

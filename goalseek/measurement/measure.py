@@ -2,41 +2,49 @@
 
 Each measurement is logged, its files are kept in the run folder, and it is added to the evidence of an iteration. A
 bench that disappears during one is made again once: it lies in a cache that anybody may empty.
+
+What a command with ``once = true`` wrote is copied into later measurements of the same tree on its bench. The copy lies
+in the bench's folder, so that it goes with the bench; no command can write there.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from goalseek import disk
-from goalseek.disk import full_disk_error, is_full, recreate_folder, refuse_full, remove_if_exists
+from goalseek.disk import full_disk_error, is_full, recreate_folder, refuse_full, remove_if_exists, write_atomic
 from goalseek.errors import GoalseekError
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.locks import exclusive_lock
-from goalseek.manifest.tables import TIME_SOURCES, Reading, VerifyCommand
+from goalseek.manifest.tables import TIME_SOURCES, Manifest, Reading, VerifyCommand
 from goalseek.measurement.metric import NoNumber, RunFolder, read_file, read_text, to_finite
-from goalseek.measurement.outputs import (
-    KINDS,
-    OUTPUTS,
-    Kind,
-    collect_outputs,
-    file_facts,
-    move_outputs,
-    open_once_files,
+from goalseek.measurement.verifier import (
+    Verifier,
+    copy_given_folders,
+    has_stop_code,
+    refuse_failed,
+    run_command,
+    run_setup,
 )
-from goalseek.measurement.setup import copy_given_folders, run_setup
-from goalseek.measurement.verifier import Verifier, has_stop_code, refuse_failed, run_command
 from goalseek.phase_values import Evidence, Failure, Side
 from goalseek.sandbox.supervisor import LogFile, ProgramResult, Sink
 from goalseek.values import CommandRun, Reason, StopReason, VerifierRun
 
+OUTPUTS = "outputs"
 _ARTIFACTS_LIMIT = 256 * 2**20
+_NO_LIMIT = 2**63
+Facts = Mapping[str, tuple[int, int]]  # inode and modification time in nanoseconds, by path
+Kind = Literal["both", "hidden"]
+KINDS: tuple[Kind, ...] = ("both", "hidden")
 
 
 class MeasurementSpec(Struct, frozen=True):
@@ -128,7 +136,17 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
         verifier.refuse_changed()
     remove_if_exists(artifacts)
     for run_folder in trial.fresh.values():
-        _copy_run_folder(run_folder.path, artifacts, log)
+        try:
+            disk.copy_regular_files(run_folder.path, artifacts, None, _ARTIFACTS_LIMIT)
+        except (FileNotFoundError, NotADirectoryError):
+            log.write(b"[the run folder is gone]\n")
+        except disk.SizeExceeded as error:
+            log.write(f"[the run folder was not kept whole: {error}]\n".encode())
+        except OSError as error:
+            if full_disk_error(error) is None:
+                raise
+            remove_if_exists(artifacts)
+            log.write(b"[the run folder was not kept: the disk is full]\n")
     if failure or is_full(places.scratch):
         # Only what is full without the candidate's own files is a full disk.
         verifier.bench.tidy()
@@ -144,19 +162,58 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
     return Evidence((VerifierRun(spec.side, value, spec.seed, seconds),), guards, commands, failure)
 
 
-def _copy_run_folder(run_folder: Path, artifacts: Path, log: Sink) -> None:
-    """Copies the content of a run folder, as far as there is room for it."""
-    try:
-        disk.copy_regular_files(run_folder, artifacts, None, _ARTIFACTS_LIMIT)
-    except (FileNotFoundError, NotADirectoryError):
-        log.write(b"[the run folder is gone]\n")
-    except disk.SizeExceeded as error:
-        log.write(f"[the run folder was not kept whole: {error}]\n".encode())
-    except OSError as error:
-        if full_disk_error(error) is None:
-            raise
-        remove_if_exists(artifacts)
-        log.write(b"[the run folder was not kept: the disk is full]\n")
+class OnceFiles(Struct, frozen=True):
+    """The stored files of the commands with ``once = true``, for one tree under one ruler (``label``).
+
+    ``numbers`` are the guards read from what they printed or their times; None until all of them have run.
+    """
+
+    folder: Path
+    label: str
+    numbers: dict[str, float] | None = None
+    facts: dict[tuple[Kind, str], tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether they need not be run again."""
+        return self.numbers is not None
+
+    def give(self, run_folders: Mapping[Kind, Path], kept_outputs: Path) -> None:
+        """Copies the stored files to where the commands had written them."""
+        for kind, run_folder in run_folders.items():
+            for path in disk.copy_regular_files(self.folder / kind, run_folder, None, _NO_LIMIT):
+                os.utime(run_folder / path)  # as if it had just been written: it is of this measurement
+        disk.copy_regular_files(self.folder / "outputs", kept_outputs, None, _NO_LIMIT)
+
+    def take(self, command: VerifyCommand, kind: Kind, run_folder: Path, before: Facts, kept_outputs: Path) -> None:
+        """Stores what a command wrote: files of its run folder that differ from ``before``, and its outputs."""
+        changed = {path: facts for path, facts in _file_facts(run_folder).items() if before.get(path) != facts}
+        self.facts.update({(kind, path): facts for path, facts in changed.items()})
+        disk.copy_regular_files(run_folder, self.folder / kind, changed.__contains__, _NO_LIMIT)
+        if command.outputs:
+            disk.copy_regular_files(kept_outputs, self.folder / "outputs", matcher(command.outputs), _NO_LIMIT)
+
+    def finish(self, numbers: Mapping[str, float]) -> None:
+        stored = {"label": self.label, "numbers": dict(numbers)}
+        write_atomic(self.folder / "done.json", json.dumps(stored), durable=True)
+
+
+def open_once_files(manifest: Manifest, folder: Path, label: str) -> OnceFiles | None:
+    """The store for this label, emptied if it was for another; None if no command runs once."""
+    if not any(command.once for command in manifest.commands):
+        return None
+    stored = disk.read_object(folder / "done.json")
+    if stored.get("label") == label and "numbers" in stored:
+        return OnceFiles(folder, label, stored["numbers"])
+    recreate_folder(folder)
+    for name in (*KINDS, "outputs"):
+        (folder / name).mkdir()
+    return OnceFiles(folder, label)
+
+
+def _file_facts(folder: Path) -> Facts:
+    statuses = {path: (folder / path).lstat() for path in disk.regular_files(folder)}
+    return {path: (status.st_ino, status.st_mtime_ns) for path, status in statuses.items()}
 
 
 class _Trial:
@@ -185,19 +242,19 @@ class _Trial:
             return
         if command.name == self._spec.own_folder:
             for folder in self.fresh.values():
-                folder.empty()
+                disk.empty(folder.path)
             if (metric := verifier.manifest.metric).source == "json":
                 remove_if_exists(self._outputs / metric.path)
         kind: Kind = "hidden" if command.sees == "hidden" else "both"  # a run folder that no candidate code writes in
         run_folder = self.fresh[kind]
-        before = file_facts(run_folder.path) if command.once else {}
+        before = _file_facts(run_folder.path) if command.once else {}
         try:
             root = verifier.bench.sync_to(command.sees, self._spec.tree)
             below = root / verifier.places.prefix
             if command.sees != "hidden":
                 copy_given_folders(verifier, below)
             self._outputs.mkdir(parents=True, exist_ok=True)
-            disk.copy_regular_files(self._outputs, below, None, 2**63)
+            disk.copy_regular_files(self._outputs, below, None, _NO_LIMIT)
             variables = {
                 "GOALSEEK_RUN_DIR": str(run_folder.path),
                 "GOALSEEK_ITERATION": str(self._spec.iteration),
@@ -206,7 +263,7 @@ class _Trial:
             result = self.results[command.name] = run_command(verifier, command, root, variables, self._log)
             refuse_failed(verifier, command, result)
             _refuse_changed_ruler(verifier, command)
-            collect_outputs(verifier, command, self._spec.tree, run_folder, self._stale)
+            self._collect_outputs(command, run_folder)
             if once:
                 once.take(command, kind, run_folder.path, before, self._outputs)
         except OSError as error:
@@ -214,6 +271,44 @@ class _Trial:
                 raise
             why = f"{command.name}: what it handed on left no room on the disk"
             raise NoNumber(Reason.VERIFY_FAILED, why) from None
+
+    def _collect_outputs(self, command: VerifyCommand, run_folder: RunFolder) -> None:
+        """Copies what the command hands on. Raises NoNumber where a file is missing, too large, or not its to make."""
+        if not command.outputs:
+            return
+        assert command.sees is not None
+        bench, prefix, tree = self._verifier.bench, self._verifier.places.prefix, self._spec.tree
+        sees, matches = command.sees, matcher(command.outputs)
+
+        def is_wanted(path: str) -> bool:
+            is_there_anyhow = bench.is_of_ruler(sees, prefix + path) or bench.is_bytecode(tree, prefix + path)
+            return matches(path) and not is_there_anyhow
+
+        def refusal(why: str) -> NoNumber:
+            return NoNumber(Reason.VERIFY_FAILED, f"{command.name}{why}")
+
+        below = bench.root_for(sees) / prefix
+        try:
+            copied = disk.copy_regular_files(below, self._outputs, is_wanted, command.output_max)
+        except disk.SizeExceeded as error:
+            raise refusal(f": {error}; raise its output_max") from None
+        except (FileNotFoundError, NotADirectoryError):
+            raise refusal(" left no tree to take outputs from") from None
+        for path, status in copied.items():
+            if bench.would_shadow_ruler(tree, prefix + path):
+                raise refusal(f": its output {quote_path(path)} is not its own to make")
+            for part, why in bench.output_hazards(tree, prefix + path):
+                if not any(part in pattern.split("/") and matcher((pattern,))(path) for pattern in command.outputs):
+                    remedy = f"list {quote_path(part)} in its outputs if it is wanted"
+                    raise refusal(f": its output {quote_path(path)}: {why}; {remedy}")
+            self._stale.pop(path, None)
+            if why := run_folder.stale_reason(status):
+                self._stale[path] = why
+            elif bench.is_untouched(sees, prefix + path):
+                self._stale[path] = "it is as it was committed"
+        for pattern in command.outputs:
+            if not any(map(matcher((pattern,)), copied)):
+                raise refusal(f" left no output {pattern}")
 
     def read_numbers(self) -> tuple[float, dict[str, float]]:
         """The metric and the guards. Raises NoNumber."""
@@ -225,7 +320,10 @@ class _Trial:
         }
         if once and not once.is_done:
             path = manifest.metric.path
-            is_stale_metric = any(once.is_unchanged(path, kind, self.fresh[kind].path) for kind in KINDS)
+            is_stale_metric = any(
+                (kind, path) in once.facts and _file_facts(self.fresh[kind].path).get(path) == once.facts[kind, path]
+                for kind in KINDS
+            )
             if manifest.metric.source == "json" and is_stale_metric:
                 why = f"{path} is written by a command that runs once: no repeat would give another number"
                 raise NoNumber(Reason.NO_METRIC, why)
@@ -271,3 +369,16 @@ def _refuse_changed_ruler(verifier: Verifier, command: VerifyCommand) -> None:
     if changed:
         why = f"{command.name} changed files that are not the candidate's, while it was measured: {abbreviate(changed)}"
         raise NoNumber(Reason.VERIFY_FAILED, f"{why}; files that it may write go into scope.generated")
+
+
+def move_outputs(source: Path, folder: Path) -> None:
+    remove_if_exists(folder / OUTPUTS)
+    if not source.is_dir() or not any(source.iterdir()):
+        return
+    try:
+        source.rename(folder / OUTPUTS)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        disk.copy_regular_files(source, folder / OUTPUTS, None, _NO_LIMIT)
+        remove_if_exists(source)

@@ -18,9 +18,9 @@ from goalseek.disk import ForeignPath
 from goalseek.git.objects import Entry, remove_scratch_files
 from goalseek.ledger.artifacts import clear_attempts
 from goalseek.locks import LOCK, project_lock
+from goalseek.measurement.measure import move_outputs, open_once_files
 from goalseek.measurement.metric import RunFolder
-from goalseek.measurement.outputs import move_outputs, open_once_files
-from goalseek.measurement.setup import copy_given_folders
+from goalseek.measurement.verifier import copy_given_folders
 from goalseek.project.approval import remove_approval
 from goalseek.project.stop import take_stop_request
 from goalseek.sandbox.bubblewrap import _make_mount_point

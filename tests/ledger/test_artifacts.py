@@ -16,7 +16,7 @@ from goalseek.ledger.checkpoints import Begun, Flight, Seal
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import LogTable
-from goalseek.measurement.outputs import move_outputs
+from goalseek.measurement.measure import move_outputs
 
 TRAIN = [
     {

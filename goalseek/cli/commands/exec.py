@@ -19,10 +19,9 @@ from goalseek.disk import recreate_folder, remove_if_exists
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.humanize import abbreviate
+from goalseek.measurement.measure import OUTPUTS
 from goalseek.measurement.metric import NoNumber
-from goalseek.measurement.outputs import OUTPUTS
-from goalseek.measurement.setup import copy_given_folders, run_setup
-from goalseek.measurement.verifier import access_for, environment_for
+from goalseek.measurement.verifier import access_for, copy_given_folders, environment_for, run_setup
 from goalseek.project.config import Config
 from goalseek.project.opening import open_project
 from goalseek.project.project import Project

@@ -214,7 +214,7 @@ def _copy_files(options: argparse.Namespace, folder: Path, target: Path) -> int:
         raise GoalseekError(f"--files {target}: {error.strerror}", "name a folder that can be made") from None
     from goalseek import disk
     from goalseek.disk import add_own
-    from goalseek.measurement.outputs import OUTPUTS
+    from goalseek.measurement.measure import OUTPUTS
 
     add_own(target)
     count = 0
