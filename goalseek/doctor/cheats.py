@@ -20,10 +20,10 @@ from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.project.config import Config
 from goalseek.project.project import Project
+from goalseek.statistics.acceptance import AcceptanceRule
 from goalseek.statistics.fixed_seed import MIN_CANDIDATE_RUNS, describe_fixed_seed, has_fixed_seed
 from goalseek.statistics.noise_state import NoiseState, values_of
 from goalseek.statistics.scale import representative
-from goalseek.statistics.sequential_test import AcceptanceRule
 from goalseek.values import Finding, Outcome, Reason
 from goalseek.workspace.screening import screen_trees
 

@@ -28,7 +28,7 @@ from goalseek.project.config import Config
 from goalseek.project.landing import Landing
 from goalseek.project.project import Project
 from goalseek.records import MeasurementRecord
-from goalseek.statistics.sequential_test import rejection_of
+from goalseek.statistics.acceptance import rejection_of
 from goalseek.values import CommandRun, Reason, StopReason, VerifierRun
 from goalseek.workspace.places import BenchName
 

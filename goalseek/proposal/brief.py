@@ -17,7 +17,7 @@ from goalseek.phase_values import Context, PastIteration
 from goalseek.project.limits import budgets_of
 from goalseek.proposal.measurement_text import describe_measurement, describe_rule, describe_smallest_gain
 from goalseek.proposal.past_tries import count_json_bytes, rank_rejected
-from goalseek.statistics.guards import describe_bounds
+from goalseek.statistics.acceptance import describe_bounds
 from goalseek.values import Outcome, StopReason
 from goalseek.workspace.scope import Scope
 

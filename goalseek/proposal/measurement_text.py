@@ -11,7 +11,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.command_words import words_in
 from goalseek.manifest.tables import Manifest, Metric, VerifyCommand
 from goalseek.measurement.verifier import timeout_of
-from goalseek.statistics.guards import format_range
+from goalseek.statistics.acceptance import format_range
 from goalseek.statistics.noise_report import POWER
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, spread

@@ -35,7 +35,7 @@ from noise_sessions import record_of, runs_of
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric, Parallel
 from goalseek.phase_values import Verdict
-from goalseek.statistics.sequential_test import baseline_needs_run, next_step
+from goalseek.statistics.acceptance import baseline_needs_run, next_step
 from goalseek.values import Outcome, Reason, VerifierRun
 
 METRIC = Metric(direction="minimize")

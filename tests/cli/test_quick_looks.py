@@ -13,7 +13,7 @@ from project import Project, answer
 SLOW = {"pydantic", "jinja2", "rich", "jmespath", "optuna", "socket", "statistics", "ctypes", "csv", "secrets"}
 OF_THE_LOOP = {
     f"goalseek.{name}"
-    for name in "project.project loop.loop git.repository git.objects workspace.checkout sandbox.policy manifest.validation phase_values statistics.sequential_test".split()
+    for name in "project.project loop.loop git.repository git.objects workspace.checkout sandbox.policy manifest.validation phase_values statistics.acceptance".split()
 }
 
 

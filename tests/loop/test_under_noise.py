@@ -13,7 +13,7 @@ from project import FILES, Project, Projects, answer, home
 
 import goalseek
 from goalseek.phase_values import Evidence
-from goalseek.statistics.sequential_test import AcceptanceRule, BaselineRule
+from goalseek.statistics.acceptance import AcceptanceRule, BaselineRule
 
 SHORT = {**METRIC, "window": 1}  # the incumbent's runs grow old at once, and are made again
 

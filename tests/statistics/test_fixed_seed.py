@@ -6,9 +6,9 @@ import pytest
 from noise_sessions import Session, baseline_state, metric_of, record_of, runs_of, update_noise
 
 from goalseek.phase_values import Verdict
+from goalseek.statistics.acceptance import next_step
 from goalseek.statistics.fixed_seed import is_tie_improbable
 from goalseek.statistics.noise_state import NoiseState
-from goalseek.statistics.sequential_test import next_step
 from goalseek.values import Outcome, Reason
 
 DOWN = metric_of("minimize")

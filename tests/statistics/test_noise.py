@@ -22,10 +22,10 @@ from pages import GUIDE
 
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.records import MeasurementRecord, RunRecord
+from goalseek.statistics.acceptance import BETA, BaselineRule, alpha_of, baseline_needs_run, next_step
 from goalseek.statistics.comparison import Comparison
 from goalseek.statistics.noise_state import NoiseState, TimedRun, drift_warning
 from goalseek.statistics.scale import relative_variance, scale_of, spread
-from goalseek.statistics.sequential_test import BETA, BaselineRule, alpha_of, baseline_needs_run, next_step
 from goalseek.values import VerifierRun, from_plain, to_line, to_plain
 
 DOWN = metric_of("minimize")

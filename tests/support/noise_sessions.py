@@ -12,9 +12,9 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Verdict
 from goalseek.records import IterationRecord, MetricResult, Record
+from goalseek.statistics.acceptance import NextStep, baseline_needs_run, next_step
 from goalseek.statistics.noise_state import NoiseState, values_of
 from goalseek.statistics.scale import representative
-from goalseek.statistics.sequential_test import NextStep, baseline_needs_run, next_step
 from goalseek.values import VerifierRun, from_plain, to_plain
 
 RULER = "the ruler"

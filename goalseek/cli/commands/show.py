@@ -14,7 +14,7 @@ from goalseek.ledger.results_file import History, load_standing
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.records import IterationRecord
-from goalseek.statistics.guards import describe_bounds
+from goalseek.statistics.acceptance import describe_bounds
 from goalseek.values import Outcome
 from goalseek.views.log_table import record_page
 from goalseek.views.terminal_text import (

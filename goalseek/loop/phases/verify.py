@@ -14,8 +14,8 @@ from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration
 from goalseek.measurement.measure import MeasurementSpec, add_measurement
 from goalseek.phase_values import Candidate, Change, Evidence, Verdict
+from goalseek.statistics.acceptance import AcceptanceRule, BaselineRule
 from goalseek.statistics.noise_state import setting_of
-from goalseek.statistics.sequential_test import AcceptanceRule, BaselineRule
 from goalseek.values import Outcome, Phase
 from goalseek.workspace.places import BenchName
 

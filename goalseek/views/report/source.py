@@ -16,7 +16,7 @@ from goalseek.manifest.loading import RESULTS, STATE, ManifestFile
 from goalseek.project.paths import fetch_hint
 from goalseek.project.picture import Picture, describe_end, read_picture
 from goalseek.project.status import read_overview
-from goalseek.statistics.guards import describe_bounds
+from goalseek.statistics.acceptance import describe_bounds
 from goalseek.views.report.aggregate import ReportFigures
 from goalseek.views.report.diffs import Diff, diff_of, patch_limit, read_patches
 from goalseek.views.report.tries import Try
