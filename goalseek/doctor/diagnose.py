@@ -12,7 +12,7 @@ import json
 import os
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import structs
@@ -21,7 +21,7 @@ from goalseek.disk import remove_if_exists
 from goalseek.doctor.isolation import hidden_tests
 from goalseek.evaluation.measurements import Target, measure_in_turn, trial_folder
 from goalseek.git.ignore import literal_pattern, matcher
-from goalseek.git.objects import Entry, TreeReader
+from goalseek.git.objects import TreeReader
 from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
 from goalseek.humanize import did_you_mean
 from goalseek.manifest.command_words import SCRIPTS, parse_command
@@ -72,27 +72,22 @@ def diagnose_sandbox(
             hint = "goalseek doctor --outside runs it once outside, and names the cause"
             yield Finding("note", text, hint, "outside")
         return
+    level, text, remedy = _find_cause(project, target, paths, log, remedy)
+    remove_if_exists(project.places.setup)
+    yield Finding(level, text, remedy, "outside")
+
+
+def _find_cause(
+    project: Project, target: Target, paths: tuple[Path, ...], log: str, remedy: str
+) -> tuple[Level, str, str]:
+    """Runs the verifier outside, then inside with more and more allowed: what has to be allowed, and how."""
+    confines, manifest = project.confines, target.config.manifest
 
     def works(manifest: Manifest) -> bool:
         remove_if_exists(project.places.setup)  # what it gave at another level would hide that it fails at this one
         variant = structs.replace(target, config=project.config_of(manifest, changed_paths=target.config.scope.changed))
         return next(measure_in_turn(project, [variant])).evidence.failure is None
 
-    level, text, remedy = _find_cause(project, target.config.manifest, works, paths, log, remedy)
-    remove_if_exists(project.places.setup)
-    yield Finding(level, text, remedy, "outside")
-
-
-def _find_cause(
-    project: Project,
-    manifest: Manifest,
-    works: Callable[[Manifest], bool],
-    paths: tuple[Path, ...],
-    log: str,
-    remedy: str,
-) -> tuple[Level, str, str]:
-    """Runs the verifier outside, then inside with more and more allowed: what has to be allowed, and how."""
-    confines = project.confines
     outside = SandboxLevel("none", ("outside, as was asked for",))
     with project.using_policy(dataclasses.replace(confines, level=outside)):
         if not works(manifest):
@@ -225,71 +220,51 @@ def find_missing_path(
     modules = [match[1] for match in map(_NO_MODULE.search, lines) if match]
     bases |= dict.fromkeys(os.path.dirname(path) for path in entries if modules and path.endswith(".py"))
     program = parse_command(command.run).plain[0] if command and runs[-1].exit_code not in _NOT_RUN else None
-    is_scorer = command is not None and command.sees == "hidden"
-    folders = {folder for path in entries for folder in parents(path)}
-    for line in filter(_COMPLAINT.search, reversed(lines)):
-        for word, base in itertools.product(_words_with_path(_LOCATION.sub("", line)), bases):
-            path = below_top(base, word)
-            if not path or word == program:
+    folders, is_produced = {folder for path in entries for folder in parents(path)}, _produced_paths(manifest)
+    complaints = (_LOCATION.sub("", line) for line in reversed(lines) if _COMPLAINT.search(line))
+    words = (word for line in complaints for word in _words_with_path(line) if word != program)
+    for path in filter(None, (below_top(base, word) for word in words for base in bases)):
+        root = next((part for part in (*reversed(list(parents(path))), path) if part not in folders), None)
+        if root is None or not os.path.lexists(top / root) or is_produced(path.removeprefix(prefix)):
+            continue
+        if looks_like_git(root) or is_tool_cache(root) or (top / root).is_relative_to(project.loaded.logs.parent):
+            continue
+        name = f"`{quote_path(root)}{'/' if (top / root).is_dir() else ''}`"
+        share = root.removeprefix(prefix)
+        line = f"scope.share = {json.dumps([*manifest.scope.share, share], ensure_ascii=False)}"
+        is_scorer = command is not None and command.sees == "hidden"
+        if is_scorer:  # what it reads may be the answers, and candidate code reads what is shared
+            line, share = f"commit it, and name it in scope.hidden; or {_HIDDEN_FROM}", ""
+        if entry := entries.get(root):
+            kind, real = {SUBMODULE: "a submodule", SYMLINK: "a link"}.get(entry.mode), (top / path).resolve()
+            leads_to = real.relative_to(top.resolve()).as_posix() if real.is_relative_to(top.resolve()) else ""
+            if kind is None or not real.exists() or leads_to in entries or leads_to in folders:
                 continue
-            if missing := _explain_missing(project, manifest, entries, folders, path, is_scorer):
-                return missing
+            return Finding("wrong", f"{name} is {kind}, and what it leads to is not in the trees", line, share)
+        absent = "not committed and so not in the trees"
+        text = f"{name} is {absent}"
+        if not root.startswith(prefix):
+            return Finding("wrong", text, "commit it; scope.share names only what is in the manifest's folder")
+        if project.config_of(manifest).scope.kind(path) == "hidden":
+            return Finding("wrong", f"{name} is hidden and {absent}", f"commit it; or {_HIDDEN_FROM}")
+        if not os.path.lexists(top / path):
+            return Finding("wrong", text, f"mkdir -p {os.path.dirname(path).removeprefix(prefix)} in the command")
+        incumbent, objects = project.standing.incumbent, project.repository.objects
+        if incumbent and TreeReader(objects, incumbent.tree).has(root):  # the candidate removed it
+            continue
+        if any(project.repository.git("ls-tree", "HEAD", "--", root)):
+            how = "goalseek baseline adopts it, goalseek baseline --from HEAD where it is writable"
+            return Finding("wrong", f"{name} was committed after the tree that the climb starts from", how)
+        if any(project.repository.is_ignored(one) for one in (root, path)):
+            return Finding("wrong", f"{name} is ignored by git and so not in the trees", line, share)
+        return Finding("wrong", text, line if is_scorer else f"commit it, or where it is data: {line}", share)
     for share, name in itertools.product(manifest.scope.share, modules):
         if any(one.stem.split(".")[0] == name for one in (project.folder / share).glob("lib/python*/site-packages/*")):
             return Finding("wrong", f"{share} has the module {name}", f"run the command with {share}/bin/python")
     return None
 
 
-def _explain_missing(
-    project: Project,
-    manifest: Manifest,
-    entries: Mapping[str, Entry],
-    folders: Collection[str],
-    path: str,
-    is_scorer: bool,
-) -> Finding | None:
-    """Why a path of the checkout is not in the tree; None where it is there, or not in the checkout either.
-
-    ``entries`` and ``folders`` are those of the tree.
-    """
-    top, prefix = project.repository.top, project.places.prefix
-    root = next((part for part in (*reversed(list(parents(path))), path) if part not in folders), None)
-    if root is None or not os.path.lexists(top / root) or _produced_paths(manifest)(path.removeprefix(prefix)):
-        return None
-    if looks_like_git(root) or is_tool_cache(root) or (top / root).is_relative_to(project.loaded.logs.parent):
-        return None
-    name = f"`{quote_path(root)}{'/' if (top / root).is_dir() else ''}`"
-    share = root.removeprefix(prefix)
-    line = f"scope.share = {json.dumps([*manifest.scope.share, share], ensure_ascii=False)}"
-    if is_scorer:  # what it reads may be the answers, and candidate code reads what is shared
-        line, share = f"commit it, and name it in scope.hidden; or {_HIDDEN_FROM}", ""
-    if entry := entries.get(root):
-        kind, real = {SUBMODULE: "a submodule", SYMLINK: "a link"}.get(entry.mode), (top / path).resolve()
-        target = real.relative_to(top.resolve()).as_posix() if real.is_relative_to(top.resolve()) else ""
-        if kind is None or not real.exists() or target in entries or target in folders:
-            return None
-        return Finding("wrong", f"{name} is {kind}, and what it leads to is not in the trees", line, share)
-    absent = "not committed and so not in the trees"
-    text = f"{name} is {absent}"
-    if not root.startswith(prefix):
-        return Finding("wrong", text, "commit it; scope.share names only what is in the manifest's folder")
-    if project.config_of(manifest).scope.kind(path) == "hidden":
-        return Finding("wrong", f"{name} is hidden and {absent}", f"commit it; or {_HIDDEN_FROM}")
-    if not os.path.lexists(top / path):
-        return Finding("wrong", text, f"mkdir -p {os.path.dirname(path).removeprefix(prefix)} in the command")
-    incumbent, objects = project.standing.incumbent, project.repository.objects
-    if incumbent and TreeReader(objects, incumbent.tree).has(root):
-        return None  # the candidate removed it
-    if any(project.repository.git("ls-tree", "HEAD", "--", root)):
-        how = "goalseek baseline adopts it, goalseek baseline --from HEAD where it is writable"
-        return Finding("wrong", f"{name} was committed after the tree that the climb starts from", how)
-    if any(project.repository.is_ignored(one) for one in (root, path)):
-        return Finding("wrong", f"{name} is ignored by git and so not in the trees", line, share)
-    return Finding("wrong", text, line if is_scorer else f"commit it, or where it is data: {line}", share)
-
-
 def _printed(run_folder: Path) -> str:
-    """The end of what the verify commands printed."""
     log = run_folder / "verifier.log"
     return log.read_bytes()[-_MAX_LOG:].decode("utf-8", "replace") if log.is_file() else ""
 
@@ -307,6 +282,5 @@ def _words_with_path(line: str) -> list[str]:
 
 
 def _produced_paths(manifest: Manifest) -> Callable[[str], bool]:
-    """A matcher of paths that are put into a tree, or that a command leaves there."""
     given = (*manifest.scope.share, *(manifest.setup.gives if manifest.setup else ()))
     return matcher((*map(literal_pattern, given), *(path for command in manifest.commands for path in command.outputs)))

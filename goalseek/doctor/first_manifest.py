@@ -5,6 +5,7 @@ A guess is only a default: a person sees it, or accepts it with ``--yes``.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -93,7 +94,7 @@ def guess_answers(folder: Path, paths: Sequence[str]) -> Answers:
     name = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-") or "project"
     guess = Answers(name, tuple(sources[:1]), tuple(hidden), share=share)
     program = sources[0] if sources and PurePosixPath(sources[0]).suffix in _RUNNERS else ""
-    scripts = [path for path in (program, *judges[:1]) if path and (folder / path).is_file()]
+    scripts = [path for path in (program, *judges[:1]) if path and is_readable(folder / path)]
     texts = {path: (folder / path).read_text("utf-8", "replace") for path in scripts}
 
     def command_for(script: str) -> str:
@@ -123,6 +124,11 @@ def guess_answers(folder: Path, paths: Sequence[str]) -> Answers:
         # The judge imports or starts the program itself: it runs where no hidden file is.
         return structs.replace(guess, hidden=tuple(hidden[len(judges) :]), run=guess.score, score="")
     return structs.replace(guess, run=run, outputs=handed_on)
+
+
+def is_readable(path: Path) -> bool:
+    """Whether the checkout has this file, and the user may read it: a committed one may be there and locked."""
+    return os.access(path, os.R_OK) and path.is_file()
 
 
 def own_python(folder: Path) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -765,6 +768,19 @@ def test_the_interpreter_of_the_project_is_proposed_and_stands_in_for_one_that_i
     assert with_own_python("python3 train.py", tmp_path) == ".venv/bin/python train.py"
     assert with_own_python("python3", tmp_path) == ".venv/bin/python"
     assert with_own_python("python train.py", tmp_path / "elsewhere") == "python train.py"
+
+
+def test_scripts_that_nobody_may_read_count_as_empty(case: Case) -> None:
+    case.write(judge_sh='read value rest < answer.txt; echo "loss: $value"\n', solution_sh="# loss: {\n")
+    case.commit()
+    as_anybody = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+    for name in ("judge.sh", "solution.sh", "answer.txt"):
+        (case.folder / name).chmod(0)
+    flags = ("--writable", "solution.sh", "--run", "sh judge.sh", "--metric", "minimize /loss: (.*)/")
+    command = [*as_anybody, sys.executable, "-m", "goalseek", "init", "--yes", *flags, "--hidden", "none"]
+    ended = subprocess.run(command, cwd=case.folder, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert "loss = 5, in" in ended.stdout
 
 
 def test_what_looking_around_finds(tmp_path: Path) -> None:

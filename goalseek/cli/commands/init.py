@@ -233,7 +233,7 @@ def next_steps(loaded: ManifestFile, paths: Sequence[str], new_files: Iterable[s
     if loaded.manifest.provider:
         return f"{commit}goalseek doctor, then goalseek iterate"
     files = (loaded.folder / path for path in filter(matcher(loaded.manifest.scope.writable), paths))
-    advice = advise_provider(file.read_bytes() for file in files if file.is_file())
+    advice = advise_provider(file.read_bytes() for file in filter(first_manifest.is_readable, files))
     if advice == TUNE_ADVICE:
         return f"{commit}goalseek doctor, then {advice}"
     return f"{commit}goalseek doctor, then say who proposes: {advice}.\n{_PROGRAM_PROPOSES}"
