@@ -26,8 +26,8 @@ from goalseek.manifest.exposure import fixed_seed_line, named_paths
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.parallel import agents_of, benches_of
 from goalseek.manifest.tables import TIME_SOURCES, Manifest
+from goalseek.project import landing
 from goalseek.project.config import Config
-from goalseek.project.landing import Landing
 from goalseek.project.opening import refuse_foreign_logs
 from goalseek.project.progress import direction_warning, guard_notice
 from goalseek.project.project import Project
@@ -267,7 +267,7 @@ def check_branch(subject: Subject) -> Iterator[Finding]:
 
 def check_own_refs(subject: Subject) -> Iterator[Finding]:
     project = subject.project
-    Landing(project).catch_up()  # moves tip and branch where a kill left them behind the records
+    landing.catch_up(project)  # moves tip and branch where a kill left them behind the records
     where = f"HEAD, {project.repository.head()[:12]}"
     if incumbent := project.standing.incumbent:
         where = f"the incumbent of iteration {incumbent.iteration}, {incumbent.commit[:12]}"

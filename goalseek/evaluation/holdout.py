@@ -11,8 +11,8 @@ from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Holdout, Manifest
 from goalseek.phase_values import Failure
+from goalseek.project import landing
 from goalseek.project.config import Config
-from goalseek.project.landing import Landing
 from goalseek.project.project import Project
 from goalseek.records import HoldoutRecord
 from goalseek.statistics.scale import scale_of
@@ -65,7 +65,7 @@ def look_at_holdout(project: Project, config: Config, is_end: bool) -> None:
             seconds=round(measurements.seconds_outside(project, holdout_key(standing)).before, 6),
             why=f"a look at the {side}, iteration {commit.iteration}, begins",
         )
-        Landing(project).append(begun)
+        landing.append(project, begun)
         tree = measurements.origin_tree(project, config) if side == "baseline" else commit.tree
         target = measurements.pinned_target(standing, structs.replace(config, manifest=manifest), tree, bench)
         seconds = project.activity.phase_seconds = measurements.seconds_outside(project, holdout_key(project.standing))
@@ -85,7 +85,7 @@ def look_at_holdout(project: Project, config: Config, is_end: bool) -> None:
             figures = {"value": number.value, "gap": gap, "seconds": number.seconds}
             record = structs.replace(begun, reason=Reason.MEASURED, why=why, **figures)
         record = structs.replace(record, timestamp=project.ledger.now())
-        Landing(project).append(record)
+        landing.append(project, record)
         seconds.forget()
         project.watch.on_record(record)
 

@@ -23,9 +23,9 @@ from goalseek.measurement.measure import MeasurementSpec, add_measurement
 from goalseek.measurement.ruler import Ruler, proposer_files, ruler_keys
 from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.process import deferring_signals
+from goalseek.project import landing
 from goalseek.project.activity import PhaseSeconds
 from goalseek.project.config import Config
-from goalseek.project.landing import Landing
 from goalseek.project.project import Project
 from goalseek.records import MeasurementRecord
 from goalseek.statistics.acceptance import rejection_of
@@ -227,7 +227,7 @@ def record_measurement(project: Project, target: Target, measurement: MeasuredVa
         verify=measurement.verify,
     )
     with deferring_signals():
-        Landing(project).append(record)
+        landing.append(project, record)
 
 
 def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> Evidence:

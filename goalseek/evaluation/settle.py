@@ -17,8 +17,8 @@ from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.checkpoints import settle_key
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Manifest
+from goalseek.project import landing
 from goalseek.project.config import Config
-from goalseek.project.landing import Landing
 from goalseek.project.limits import seconds_left
 from goalseek.project.progress import needs_settling
 from goalseek.project.project import Project
@@ -116,7 +116,7 @@ def _settle(project: Project, config: Config, count: int) -> None:
         why=result.no_gain or result.in_words(),
         unit=metric.unit,
     )
-    project.watch.on_record(Landing(project).append(record))
+    project.watch.on_record(landing.append(project, record))
 
 
 def _measure_and_record(project: Project, target: measurements.Target) -> None:

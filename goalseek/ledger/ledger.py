@@ -66,7 +66,7 @@ def entry_message(record: Record, line: str) -> str:
 class Ledger:
     """The records of one project. Only the holder of the lock may open one.
 
-    ``recent`` are the newest records of iterations, newest first.
+    ``standing`` is what the records add up to; ``recent`` are the newest ones of iterations, newest first.
     """
 
     def __init__(self, repository: Repository, results: Path) -> None:
@@ -88,7 +88,8 @@ class Ledger:
         repair_note = self._repair_lines(snapshot)
         self._size = self.history.size()
         self._note_head()
-        self._newest = deque([self.history.replay(snapshot)], maxlen=_NEWEST_STANDINGS)
+        self.standing = self.history.replay(snapshot)
+        self._newest = deque([self.standing], maxlen=_NEWEST_STANDINGS)
         if self.standing.baseline is None:  # the measurement of an init, say, whose folder went away
             repair_note = ""
         self.mended = "; ".join(filter(None, (foreign_note, repair_note)))
@@ -126,16 +127,13 @@ class Ledger:
             self.mended = self._repair_lines(Snapshot())
             self.history = History(self.history.path)  # without its index: the lines may be in other places now
         self._size = self.history.size()
-        self._newest.appendleft(self.standing.after(sealed))
+        self.standing = self.standing.after(sealed)
+        self._newest.appendleft(self.standing)
         if self.standing.seq % _SNAPSHOT_EVERY == 0:
             self.history.save_snapshot(self.standing, self.seal)
         if isinstance(sealed, IterationRecord):
             self.recent.appendleft(sealed)
         return sealed
-
-    @property
-    def standing(self) -> Standing:
-        return self._newest[0]
 
     def standing_at(self, seq: int) -> Standing:
         known = next((standing for standing in self._newest if standing.seq == seq), None)

@@ -223,7 +223,7 @@ class Activity:
     def __init__(self, path: Path | None, observer: Observer) -> None:
         self.observer = observer
         self.picture = Picture()
-        self.clock = Clock.started()
+        self.clock = Clock()
         self.started_at = format_moment()
         self.last_phase = ""
         self.phase_seconds: PhaseSeconds | None = None

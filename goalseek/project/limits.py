@@ -75,7 +75,6 @@ def why_stop(
 
 
 def is_target_reached(metric: Metric, value: float) -> bool:
-    """Whether the target is reached."""
     if metric.target is None:
         return False
     return value >= metric.target if metric.direction == "maximize" else value <= metric.target
@@ -119,7 +118,6 @@ def find_limit(
 
 
 def has_spending_limit(limits: Limits) -> bool:
-    """Whether tokens or dollars are limited."""
     return any(budget.tokens is not None or budget.cost_usd is not None for budget in (limits, limits.total))
 
 
@@ -190,7 +188,7 @@ class Spending(Struct, frozen=True):
 
     def added_to(self, standing: Standing, iterations: int = 0, is_foreseen: bool = False) -> Standing:
         """The standing with this spend, so many iterations under way, and what is foreseen where that counts."""
-        usage = self.usage.plus(self.foreseen) if is_foreseen else self.usage
+        usage = self.usage.plus(self.foreseen) if is_foreseen and self.calls else self.usage
         return standing.spending(self.seconds, usage, self.before_run, iterations)
 
 
@@ -198,10 +196,9 @@ ALONE = Spending()
 
 
 class BudgetUse(Struct, frozen=True):
-    """What is spent of one bound: "time" in seconds, "iterations", "tokens", "cost" in dollars.
+    """What is spent of one bound; time in seconds, cost in dollars. ``is_partial``: more was spent than is known.
 
-    ``of`` says whose bound it is: "" for the run, "all runs", or "now" for this invocation. ``is_partial``: more was
-    spent than is known.
+    ``of`` says whose bound it is: "" for the run, "all runs", or "now" for this invocation.
     """
 
     name: StopReason
@@ -218,16 +215,14 @@ class BudgetUse(Struct, frozen=True):
 
     @property
     def remaining(self) -> float:
-        """What is left of it; below 0 where more was spent."""
+        """Below 0 where more was spent."""
         return self.most - self.spent
 
     def format(self, amount: float) -> str:
-        """An amount of what it bounds, in words."""
         return _FORMATS[self.name](amount)
 
     @property
     def spent_text(self) -> str:
-        """The amount that is spent, as far as it is known."""
         return f"{'at least ' if self.is_partial else ''}{self.format(self.spent)}"
 
     @property
@@ -237,7 +232,6 @@ class BudgetUse(Struct, frozen=True):
 
     @property
     def hint(self) -> str:
-        """What to do where it is reached."""
         return RAISE_LIMIT if self.of else f"{RAISE_LIMIT}, or begin a new run with: {NEW_RUN_COMMAND}"
 
 
@@ -264,7 +258,7 @@ def budgets_of(limits: Limits, standing: Standing) -> Iterator[BudgetUse]:
 
 
 def limit_texts(limits: Limits, standing: Standing) -> tuple[str, ...]:
-    """What is spent of each limit that is set, in words: ``iterations 4 of 10``."""
+    """What is spent of each limit that is set: ``iterations 4 of 10``."""
     texts = [
         f"{budget.key.removeprefix('limits.')} {budget.spent_text} of {budget.format(budget.most)}"
         for budget in budgets_of(limits, standing)
@@ -288,27 +282,21 @@ def _shortage_text(limit_text: str, remaining: float, iteration_seconds: float |
     return f"{limit_text} leaves {format_duration(remaining)}; {takes}"
 
 
-class Clock(Struct, frozen=True):
-    """Wall clock for deadlines: set once, at ``began`` (aware), then advanced by ``elapsed``, which showed ``then``.
+class Clock:
+    """Wall clock for deadlines: set once, by ``wall`` (aware), then advanced by ``elapsed``.
 
     Setting the machine's clock back or forward does not move it, so a deadline comes neither sooner nor later. Sleep
     of the machine does: the deadline comes nearer meanwhile. What is spent as ``limits.time`` is counted
     by ``time.monotonic``, which on Linux stands still in that sleep.
     """
 
-    began: datetime
-    then: float
-    elapsed: Callable[[], float]
-
-    @classmethod
-    def started(
-        cls,
+    def __init__(
+        self,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         elapsed: Callable[[], float] = seconds_with_sleep,
-    ) -> Clock:
-        """A clock set to the machine's present time."""
-        return cls(wall(), elapsed(), elapsed)
+    ) -> None:
+        self._began, self._then = wall(), elapsed()
+        self._elapsed = elapsed
 
     def now(self) -> datetime:
-        """The present time, aware."""
-        return self.began + timedelta(seconds=self.elapsed() - self.then)
+        return self._began + timedelta(seconds=self._elapsed() - self._then)

@@ -231,7 +231,7 @@ def test_a_wait_ends_when_it_is_over_though_the_clock_was_set_back(
         loaded=SimpleNamespace(logs=tmp_path),
         repository=SimpleNamespace(own=tmp_path),
         activity=SimpleNamespace(
-            clock=Clock.started(),
+            clock=Clock(),
             waiting=lambda text: contextlib.nullcontext(),
             note_wait=lambda why, seconds: waited.append((why, seconds)),
         ),

@@ -15,7 +15,7 @@ from goalseek.git.objects import Objects
 from goalseek.git.packing import pack_when_due
 from goalseek.locks import NAMED_LOCKS_FOLDER
 from goalseek.loop import invocation
-from goalseek.project.landing import Landing
+from goalseek.project import landing
 from goalseek.providers import outcome
 from goalseek.sandbox.level import installation_hint
 
@@ -37,7 +37,7 @@ def hook(event, arguments):
 sys.addaudithook(hook)
 from goalseek.__main__ import main
 from goalseek.git.repository import Repository
-from goalseek.project.landing import Landing
+from goalseek.project import landing
 from goalseek.loop.iteration import Iteration
 def tell(owner, name, event):
     real = getattr(owner, name)
@@ -49,7 +49,7 @@ def tell(owner, name, event):
     setattr(owner, name, call)
 tell(os, "fsync", "fsync")
 tell(Repository, "move", "refs")
-append, clean_up = Landing.append, Iteration.clean_up
+append, clean_up = landing.append, Iteration.clean_up
 def begin(*arguments):
     global counts
     counts = True
@@ -59,7 +59,7 @@ def end(iteration):
     clean_up(iteration)
     print("LANDED", iteration.number)
     counts = False
-Landing.append, Iteration.clean_up = begin, end
+landing.append, Iteration.clean_up = begin, end
 main()
 """
 
@@ -81,7 +81,7 @@ def retry_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def before_refs_move(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Acts between goalseek's last look at the refs and its moving them."""
-    monkeypatch.setattr(Landing, "_refuse_moved_branch", lambda landing, refs: act())
+    monkeypatch.setattr(landing, "_refuse_moved_branch", lambda project, refs: act())
 
 
 def lacks_room_for_git_folder(place: Path) -> bool:

@@ -17,8 +17,8 @@ from goalseek.loop.iteration import Iteration
 from goalseek.loop.steps import StepRunner
 from goalseek.measurement.ruler import Ruler
 from goalseek.phase_values import Evidence, IterationResult, Verdict
+from goalseek.project import landing
 from goalseek.project.approval import remove_approval
-from goalseek.project.landing import Landing
 from goalseek.proposal.launch import forget_calls
 from goalseek.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.values import Outcome, Phase, to_plain
@@ -35,7 +35,6 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     name = CheckpointName("record")
     record = iteration.steps.do(Phase.LOG, name, IterationRecord, _make_record, iteration, result, ruler)
     record = structs.replace(record, active_seconds=iteration.seat.lanes.active_seconds)
-    current = Landing(project)
     if project.standing.run_id != project.run_id:  # it begins with this iteration
         run = RunRecord(
             **project.record_head("run", max(project.standing.epoch, 0)),
@@ -45,14 +44,14 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
             limits=to_plain(iteration.config.manifest.limits),
             ruler=record.digests["ruler"],
         )
-        current.append(run)
+        landing.append(project, run)
         remove_if_exists(project.repository.own / "run")
-    sealed_record = current.append(record, ruler.to_json() if ruler else None)
+    sealed_record = landing.append(project, record, ruler.to_json() if ruler else None)
     iteration.steps.forget_seconds()
     write_summary(iteration.folder, sealed_record)
     project.activity.waited.clear()
     project.shares.save_baseline(iteration.config.manifest.scope.share, sealed_record.epoch)
-    current.follow()
+    landing.follow(project)
     project.repository.remove_flight(iteration.number)
     lanes = iteration.seat.lanes
     if lanes.clock:
