@@ -41,7 +41,6 @@ class Word(Struct, frozen=True):
 
     @property
     def is_run(self) -> bool:
-        """Whether it is in the position of a program, or of the script of an interpreter."""
         return self.role != "" and not self.is_guess
 
 

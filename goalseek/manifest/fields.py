@@ -41,7 +41,6 @@ def _optional(text: Any) -> Any:
 
 
 def _bounded(fits: Callable[[Any], bool], remedy: str, kind: Any = int, none: str | None = None) -> _Read:
-    """Reads a number of a kind that has to fit, or the text that stands for None."""
 
     def read(text: Any) -> Any:
         if isinstance(text, kind) and not fits(text):
@@ -154,7 +153,6 @@ def _least_margin(text: Any) -> Any:
 
 
 def _pair(text: Any) -> Any:
-    """The lowest and the highest number, None for a side that is open."""
     if _optional(text) is None:
         return None
     is_pair = isinstance(text, list) and len(text) == 2 and all(isinstance(end, int | float) for end in text)

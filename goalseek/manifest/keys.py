@@ -10,6 +10,9 @@ from msgspec import Struct
 
 from goalseek.manifest.loading import published_schema
 
+_KINDS = {"string": "text", "number": "number", "integer": "whole number", "boolean": "true or false"}
+_UNITS = {"duration": ("m", 60), "size": ("GiB", 2**30)}
+
 
 class Key(Struct, frozen=True):
     """A key of the manifest, or a table: its whole name, its node in the JSON Schema, and the header of its table."""
@@ -22,12 +25,10 @@ class Key(Struct, frozen=True):
 
     @property
     def last_name(self) -> str:
-        """The name within its table."""
         return self.name.rpartition(".")[2]
 
     @property
     def text(self) -> str:
-        """The sentence that explains it."""
         return " ".join(self.node["description"].split())
 
     @property
@@ -46,7 +47,6 @@ class Key(Struct, frozen=True):
 
     @property
     def example(self) -> str:
-        """A line of TOML."""
         (value,) = self.node["examples"]
         return f"{self.last_name} = {value if self.node.get('format') == 'date-time' else _to_toml(value)}"
 
@@ -87,7 +87,6 @@ def find_keys(text: str) -> list[Key]:
 
 
 def _kind_in_words(node: dict[str, Any]) -> str:
-    """What kind of value a node of the schema takes, in words."""
     if "anyOf" in node:
         return " or ".join(_kind_in_words(kind) for kind in node["anyOf"] if kind.get("type") != "null")
     if "enum" in node:
@@ -100,14 +99,7 @@ def _kind_in_words(node: dict[str, Any]) -> str:
     return _KINDS.get(node.get("type", ""), "table")
 
 
-_KINDS = {"string": "text", "number": "number", "integer": "whole number", "boolean": "true or false"}
-
-
-_UNITS = {"duration": ("m", 60), "size": ("GiB", 2**30)}
-
-
 def _to_toml(value: Any) -> str:
-    """A value of JSON in one line of TOML."""
     if value is None:
         return '"none"'
     if isinstance(value, dict):

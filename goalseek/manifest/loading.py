@@ -1,7 +1,4 @@
-"""The manifest's file: finding, reading and writing it, the paths that follow from it, and ``-m`` in hints.
-
-The JSON Schemas beside this module are published: the types give them, and ``python tests/support/schemas.py`` writes
-them again. That of the brief is written by hand: it is what declares a brief.
+"""The manifest's file: finding and reading it, the paths that follow from it, its schema, and ``-m`` in hints.
 
 A checked manifest is cached beside the records by the digest of its text, so that commands which only look need not
 check it again, nor import pydantic.
@@ -33,9 +30,17 @@ from goalseek.values import from_plain, to_line
 FILE_NAME = "goalseek.toml"
 RESULTS = "results.jsonl"
 STATE = "state.json"
+# Published beside this module: the types give them, and ``python tests/support/schemas.py`` writes them again. That of
+# the brief is written by hand: it is what declares a brief.
 SCHEMAS = ("manifest", "records", "events", "brief", "notification")
 _CACHE = "manifest.json"
 _CHECKED = "paths_normal"  # a cache with "text" is older, and was checked when paths had many spellings
+_CLIMB_COMMANDS = (
+    "iterate|step|baseline|status|direct|stop|approve|decline|exec|log|show|settle|report|compare|promote"
+    "|audit|manifest|prune|doctor|noise"
+)
+_COMMAND = re.compile(rf"\bgoalseek (?=(?:{_CLIMB_COMMANDS})\b)")
+_NAMED_FILE = re.compile(r"goalseek\.([^/]+)\.toml")
 
 
 class ManifestFile(Struct, frozen=True):
@@ -52,27 +57,22 @@ class ManifestFile(Struct, frozen=True):
 
     @property
     def logs(self) -> Path:
-        """The folder of ``results.jsonl`` and ``state.json``."""
         return log_folder(self.folder, self.manifest) / "logs"
 
     @property
     def results(self) -> Path:
-        """The file of the records."""
         return self.logs / RESULTS
 
     @property
     def state(self) -> Path:
-        """The file with the state of the current run."""
         return self.logs / STATE
 
     @property
     def directions(self) -> Path:
-        """The folder of the user's directions."""
         return self.logs / "directions"
 
     @property
     def runs(self) -> Path:
-        """The folder of the artifact folders."""
         return log_folder(self.folder, self.manifest) / "runs"
 
 
@@ -105,14 +105,12 @@ def make_log_folders(loaded: ManifestFile) -> None:
 
 
 def published_schema(name: str) -> dict[str, Any]:
-    """The schema of the manifest, a line of ``results.jsonl``, an event of ``iterate --json``, or the brief."""
     document: dict[str, Any] = json.loads(schema_text(name))
     return document
 
 
 @functools.cache
 def schema_text(name: str) -> str:
-    """The text of a published schema."""
     return Path(__file__).with_name(f"{name}.schema.json").read_text("utf-8")
 
 
@@ -153,7 +151,13 @@ def load(path: Path, previous: ManifestFile | None = None) -> ManifestFile:
                 return ManifestFile(path, from_plain(Manifest, stored["manifest"]), text)
     from goalseek.manifest import validation
 
-    loaded = ManifestFile(path, validation.validate(path, text, _parse(path, text)), text)
+    try:
+        plain = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise GoalseekError(f"{path}: {error}", "see https://toml.io for the format") from None
+    except RecursionError:
+        raise GoalseekError(f"{path}: lists or tables are nested too deeply", "goalseek help manifest") from None
+    loaded = ManifestFile(path, validation.validate(path, text, plain), text)
     _save_cached(loaded)
     return loaded
 
@@ -170,7 +174,7 @@ def load_last_good(path: Path) -> ManifestFile | None:
 
 
 def _caches(path: Path, text: str) -> Iterator[Path]:
-    """Where a checked manifest of this text may be: beside the records of whatever has a name in it."""
+    """Where a checked manifest may be: beside the records of whatever has a name in the text."""
     homes = [".goalseek", *re.findall(r"""\bhome\s*=\s*["']([^"'\n]+)""", text)]
     names = dict.fromkeys(re.findall(r"""\bname\s*=\s*["']([a-z0-9-]+)["']""", text))
     for home in homes:
@@ -196,15 +200,6 @@ def _read(path: Path) -> str:
         raise GoalseekError(f"{path} cannot be read: {error.strerror}", "name a manifest with -m") from None
 
 
-def _parse(path: Path, text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise GoalseekError(f"{path}: {error}", "see https://toml.io for the format") from None
-    except RecursionError:
-        raise GoalseekError(f"{path}: lists or tables are nested too deeply", "goalseek help manifest") from None
-
-
 def _digest(path: Path, text: str) -> str:
     checked = f"{__version__}\0{schema_text('manifest')}\0{path}\0{text}"
     return hashlib.sha256(checked.encode("utf-8", "surrogateescape")).hexdigest()
@@ -215,14 +210,6 @@ def _save_cached(loaded: ManifestFile) -> None:
         with contextlib.suppress(OSError):
             checked = {_CHECKED: _digest(loaded.path, loaded.text), "manifest": loaded.manifest}
             write_atomic(loaded.logs / _CACHE, to_line(checked))
-
-
-_CLIMB_COMMANDS = (
-    "iterate|step|baseline|status|direct|stop|approve|decline|exec|log|show|settle|report|compare|promote"
-    "|audit|manifest|prune|doctor|noise"
-)
-_COMMAND = re.compile(rf"\bgoalseek (?=(?:{_CLIMB_COMMANDS})\b)")
-_NAMED_FILE = re.compile(r"goalseek\.([^/]+)\.toml")
 
 
 def with_manifest_option(text: str, manifest: Path | str | None) -> str:
@@ -252,6 +239,5 @@ def with_added_keys(plain: dict[str, Any], more: dict[str, Any]) -> dict[str, An
 
 
 def _by_name(table: dict[str, Any]) -> dict[str, Any]:
-    """The table; its commands, where it has any, by their names."""
     commands = table.get("verify")
     return {**table, "verify": {each["name"]: each for each in commands}} if isinstance(commands, list) else dict(table)

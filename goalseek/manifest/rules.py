@@ -77,14 +77,12 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
 
 
 def _check_repeats(table: str, key: str, values: list[str], why: str, taken: str | None = None) -> Iterator[Fault]:
-    """Faults for values of the tables of a list that are ``taken``, or in an earlier one of them."""
     for index, value in enumerate(values):
         if value == taken or value in values[:index]:
             yield (table, index, key), f"{value!r} {why}"
 
 
 def _check_overlaps(manifest: Manifest) -> Iterator[Fault]:
-    """Shared paths, folders that setup gives, goalseek's own and what commands write must not overlap."""
     share, gives = manifest.scope.share, manifest.setup.gives if manifest.setup else ()
     for table, key, paths in (("scope", "share", share), ("setup", "gives", gives)):
         for index, path in enumerate(paths):
@@ -204,7 +202,6 @@ def check_provider_table(location: Location, table: ProviderTable, inner: tuple[
 
 
 def _check_inner_provider(location: Location, provider: str | ProviderTable) -> Iterator[Fault]:
-    """The faults of a provider that is given as a name or as a table in place of ``[provider]``."""
     if provider == "command":
         yield location, 'is a table for the provider "command": { name = "command", command = ["my-agent"] }'
     else:
@@ -217,7 +214,6 @@ def tables_of(table: ProviderTable) -> tuple[ProviderTable, ...]:
 
 
 def table_of(provider: str | ProviderTable) -> ProviderTable:
-    """The table of a provider that is given as a name or as a table."""
     return ProviderTable(name=provider) if isinstance(provider, str) else provider
 
 

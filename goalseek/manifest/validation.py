@@ -136,7 +136,6 @@ def _message_of(item: Any, location: Location) -> str:
 
 
 def _known_keys(location: Location) -> list[str]:
-    """The keys of the table at a location; none where there is no table."""
     table: Any = Manifest
     for part in location:
         if isinstance(part, str):
@@ -148,7 +147,6 @@ def _known_keys(location: Location) -> list[str]:
 
 
 def _table_in(hint: Any) -> Any:
-    """The first table that a type is made of; None where there is none."""
     return hint if _is_table(hint) else next(filter(None, map(_table_in, typing.get_args(hint))), None)
 
 

@@ -315,7 +315,6 @@ class Activity:
         return self._wait_start is not None
 
     def note_wait(self, why: str, seconds: float) -> None:
-        """Adds a wait that is over to those for the same."""
         self.waited[why] = self.waited.get(why, 0.0) + seconds
 
     @property

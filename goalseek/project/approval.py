@@ -1,8 +1,7 @@
 """Approval of a verdict by a person: the open questions, and each answer, a small file beside the records.
 
-The question is read from the checkpoints of the iteration, and no lock is needed: an answer can be given while the loop
-waits and while nothing runs. It names the run, the candidate and the stored verdict; an answer to anything else never
-counts.
+The question is read from the checkpoints of the iteration, so no lock is needed. An answer names the run, the candidate
+and the stored verdict; an answer to anything else never counts.
 """
 
 from __future__ import annotations
@@ -72,8 +71,16 @@ def undecided_verdict(runs: Path, begun: Begun, run_id: str) -> Question | None:
         return None
     answer_seal = stored[newest].seal
     if review and review.goes_on:  # there is nothing to ask, unless nothing came of that
-        answer_seal = _rejection_after(stored, answer_seal)
-        if not answer_seal:
+        attempts = {
+            answer.made_from: (name, answer)
+            for name, answer in stored.items()
+            if name.answer in ("change", "candidate")
+        }
+        is_rejected = False
+        while answer_seal in attempts:
+            name, answer = attempts[answer_seal]
+            is_rejected, answer_seal = name.is_rejection, answer.seal
+        if not is_rejected:
             return None
     return Question(
         iteration=number,
@@ -92,7 +99,6 @@ def undecided_verdict(runs: Path, begun: Begun, run_id: str) -> Question | None:
 
 
 def requires_approval(manifest: Manifest, verdict: Verdict) -> bool:
-    """Whether the manifest asks for approval before this verdict takes effect."""
     before = manifest.approve.before
     return before == "each" or (before == "kept" and bool(verdict))
 
@@ -119,7 +125,7 @@ def open_questions(manifest: Manifest, runs: Path, standing: Standing, run_id: s
 
 
 def save_approval(logs: Path, question: Question, word: Approval, why: str = "") -> None:
-    """Stores the answer to a question; it replaces one that has not taken effect yet."""
+    """It replaces an answer that has not taken effect yet."""
     content = json.dumps({**_question_key(question), "word": word, "why": why}) + "\n"
     write_atomic(_path_of_answer(logs, question.iteration), content, durable=True)
 
@@ -129,8 +135,8 @@ def read_approval(logs: Path, question: Question) -> Approval | None:
 
     Call ``remove_approval`` once the iteration has recorded it.
     """
-    words: tuple[Approval, ...] = ("approve", "decline")
-    return next((word for word in words if read_answer(logs, question).get("word") == word), None)
+    word = read_answer(logs, question).get("word")
+    return word if word in ("approve", "decline") else None
 
 
 def read_answer(logs: Path, question: Question) -> dict[str, Any]:
@@ -145,7 +151,6 @@ def has_approval(logs: Path, iteration: int) -> bool:
 
 
 def remove_approval(logs: Path, iteration: int) -> None:
-    """Deletes the stored answer, to whichever question of this iteration."""
     remove_if_exists(_path_of_answer(logs, iteration))
 
 
@@ -155,7 +160,6 @@ def _path_of_answer(logs: Path, iteration: int) -> Path:
 
 
 def commands_for(question: Question) -> str:
-    """The two commands that answer the question, to be typed."""
     return f"goalseek approve {question.iteration}, or goalseek decline {question.iteration}"
 
 
@@ -172,20 +176,7 @@ def _question_key(question: Question) -> dict[str, Any]:
     return {name: getattr(question, name) for name in names}
 
 
-def _rejection_after(stored: Mapping[CheckpointName, Checkpoint], seal: str) -> str:
-    """The seal of the rejection that the attempts after this seal have come to; "" where they have not."""
-    attempts = {
-        answer.made_from: (name, answer) for name, answer in stored.items() if name.answer in ("change", "candidate")
-    }
-    is_rejected = False
-    while seal in attempts:
-        name, answer = attempts[seal]
-        is_rejected, seal = name.is_rejection, answer.seal
-    return seal if is_rejected else ""
-
-
 def _chain_of(stored: Mapping[CheckpointName, Checkpoint], name: CheckpointName) -> list[CheckpointName]:
-    """The names of a checkpoint and of those that it was made from, newest first."""
     by_seal = {answer.seal: other for other, answer in stored.items()}
     chain: list[CheckpointName] = []
     while name not in chain:

@@ -41,7 +41,6 @@ class Direction(Struct, frozen=True):
     last: int | None = None
 
     def holds_at(self, iteration: int) -> bool:
-        """Whether the agent gets it in this iteration."""
         return self.first <= iteration and (self.last is None or iteration <= self.last)
 
 
@@ -175,7 +174,6 @@ class ConfigReader:
         return Config(manifest, scope, trees, text, current_directions, isolation, notes, self._templates)
 
     def _changed_paths(self, trees: tuple[str, str] | None) -> frozenset[str]:
-        """The paths on which two trees differ, as ``read_pinned`` takes them."""
         standing = self._ledger.standing
         if trees is None and standing.baseline and standing.incumbent:
             trees = (standing.baseline.tree, standing.incumbent.tree)
@@ -184,7 +182,6 @@ class ConfigReader:
         return frozenset(difference.path for difference in self._ledger.repository.objects.differences(*trees))
 
     def _scope_key(self, manifest: Manifest, links: dict[str, str], mounts: bool, listing: Listing) -> str:
-        """A digest of all that trees depend on: where it is another one, they are made anew."""
         table = manifest.provider
         others = [[other.script, other.record] for other in authors_of(table, manifest.search.rotate)[bool(table) :]]
         lists = (

@@ -205,19 +205,16 @@ def _remove_new_paths(loaded: ManifestFile, repository: Repository, new_paths: t
                 path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         empty(repository.own, except_name=LOCK)
-        remove_if_exists(
-            repository.own / LOCK
-        )  # last: as soon as it is gone, another process may take a lock of that name
+        # Last: as soon as it is gone, another process may take a lock of that name.
+        remove_if_exists(repository.own / LOCK)
         repository.own.rmdir()
         repository.own.parent.rmdir()
 
 
 def remove_stale_locks(repository: Repository, places: CachePaths) -> None:
     """Removes lock files of git that no process holds: their makers ended before this project's lock was free."""
-    common_dir, refs = (
-        repository.location.common_dir,
-        (repository.tip_ref, repository.ledger_ref, repository.branch_ref),
-    )
+    common_dir = repository.location.common_dir
+    refs = (repository.tip_ref, repository.ledger_ref, repository.branch_ref)
     for path in (*(common_dir / f"{ref}.lock" for ref in refs), *(common_dir / repository.flight_ref).rglob("*.lock")):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             path.unlink()

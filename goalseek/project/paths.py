@@ -130,7 +130,6 @@ def note_of_changed_shares(loaded: ManifestFile, iterations: set[int]) -> str:
 
 
 def _record_number(line: str | bytes) -> int:
-    """A record's number. Raises ValueError for a line that is no record."""
     row = json.loads(line)
     if not isinstance(row, dict) or not isinstance(row.get("seq"), int):
         raise ValueError("no record")

@@ -136,7 +136,6 @@ def describe_end(status: str, stop_reason: str | None) -> str:
 
 
 def count_stages(under_way: Iterable[OpenIteration]) -> str:
-    """``2 proposing, 1 measuring``."""
     counts = Counter(one.stage for one in under_way)
     return ", ".join(f"{counts[stage]} {stage}" for stage in _STAGES if counts[stage])
 

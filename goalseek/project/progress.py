@@ -155,5 +155,4 @@ def direction_warning(metric: Metric, standing: Standing) -> str:
 
 
 def luck_bound(share: float, examples: int) -> float:
-    """Four standard errors of a proportion measured on so many examples."""
     return STANDARD_ERRORS * math.sqrt(share * (1 - share) / examples)
