@@ -8,7 +8,7 @@ import pytest
 from project import Project, Projects, answer
 
 from goalseek.manifest.loading import with_manifest_option
-from goalseek.views.report.markdown import mark_commands
+from goalseek.views.report.pages import mark_commands
 
 SECOND = {"project": {"name": "second"}}
 

@@ -23,8 +23,8 @@ from goalseek.manifest.tables import Manifest
 from goalseek.records import HoldoutRecord, parse_record
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.values import Usage
-from goalseek.views.report.aggregate import ReportFigures
 from goalseek.views.report.claim import format_kept
+from goalseek.views.report.figures import ReportFigures
 
 BASELINE = MeasuredCommit(0, 1, "a" * 40, "b" * 40, 3.412)
 BEST = MeasuredCommit(12, 2, "c" * 40, "d" * 40, 3.371)

@@ -26,14 +26,11 @@ from goalseek.errors import GoalseekError
 from goalseek.ledger.lenient import record_of
 from goalseek.manifest.loading import load
 from goalseek.records import IterationRecord
-from goalseek.views.report.aggregate import ReportFigures, ThinnedList
 from goalseek.views.report.claim import REASONS, claim_of, describe_gain
-from goalseek.views.report.diffs import diff_of, patch_limit
-from goalseek.views.report.html import render_page
-from goalseek.views.report.markdown import code_span, mark_commands
+from goalseek.views.report.figures import Label, ReportFigures, ThinnedList, label_of, try_of
+from goalseek.views.report.pages import code_span, mark_commands, render_page
 from goalseek.views.report.plot import Axis, count_axis, value_axis
-from goalseek.views.report.source import ProjectState, ReportSource, project_state
-from goalseek.views.report.tries import Label, label_of, try_of
+from goalseek.views.report.source import ProjectState, ReportSource, diff_of, patch_limit, project_state
 
 LARGEST = sys.float_info.max
 MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))
@@ -523,7 +520,7 @@ class TestHostile:
             "and 2 more",
         )
         assert try_of(iteration({"guards": {"size": 1.0}}), Label("reverted", "guard")).guards == {}
-        assert label_of(iteration({"outcome": "postponed", "reason": "rain"})) == ("skipped", "rain")
+        assert label_of(iteration({"outcome": "postponed", "reason": "rain"})) == Label("skipped", "rain")
 
     @pytest.mark.parametrize("text", ["plain", "a`b", "``", "`", "a|b\\|c", " lead", "two\nlines", "\\"])
     def test_a_code_span_ends_where_it_should(self, text: str) -> None:
@@ -587,7 +584,7 @@ class TestSize:
         assert night.climb.kept.added > 30 and len(made.encode()) < 5_000_000
 
     def test_beyond_so_many_dots_are_left_out_evenly_and_it_is_said(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("goalseek.views.report.aggregate.MAX_DOTS", 1000)
+        monkeypatch.setattr("goalseek.views.report.figures.MAX_DOTS", 1000)
         seen = figures(nights.night(2100))
         text = render_page(seen, ProjectState(), lambda tries: [None] * len(tries))
         drawn = text.count('class="dot ')
@@ -599,8 +596,8 @@ class TestSize:
     def test_what_is_remembered_of_a_night_is_bounded_whatever_its_records_say(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("goalseek.views.report.aggregate.MAX_DOTS", 100)
-        monkeypatch.setattr("goalseek.views.report.aggregate.MAX_KEPT", 100)
+        monkeypatch.setattr("goalseek.views.report.figures.MAX_DOTS", 100)
+        monkeypatch.setattr("goalseek.views.report.figures.MAX_KEPT", 100)
         night, weighed = ReportFigures(), []
         tracemalloc.start()
         try:

@@ -14,8 +14,7 @@ from goalseek.cli.output import print_answer, print_bytes, print_message, wants_
 from goalseek.disk import open_export, refuse_records
 from goalseek.errors import GoalseekError
 from goalseek.views.report.claim import claim_of, format_kept
-from goalseek.views.report.html import render_page
-from goalseek.views.report.markdown import render_markdown
+from goalseek.views.report.pages import render_markdown, render_page
 from goalseek.views.report.source import Reader, ReportSource, copy_source, project_state
 
 _FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}

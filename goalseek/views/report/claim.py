@@ -10,8 +10,7 @@ from goalseek.humanize import better_or_worse, format_distinct, format_number, f
 from goalseek.records import HoldoutRecord
 from goalseek.statistics.intervals import is_share
 from goalseek.values import Outcome, Reason
-from goalseek.views.report.aggregate import UNREADABLE_LINE, Climb
-from goalseek.views.report.tries import Label, Try
+from goalseek.views.report.figures import UNREADABLE_LINE, Climb, Label, Try
 
 
 class Claim(Struct, frozen=True):
@@ -44,7 +43,6 @@ _LOST = (
 
 
 def claim_of(climb: Climb) -> Claim:
-    """The claim that the records of a climb support."""
     baseline, best, first = climb.baseline, climb.best, climb.first
     origin = ""
     if first and first.value is not None:
@@ -190,7 +188,6 @@ VERIFIERS = {
 
 
 def format_look(look: HoldoutRecord) -> str:
-    """One look at the holdout in a sentence."""
     head = f"Look {look.look}" + (f" at the {look.of}" if look.of else "")
     head += f", iteration {look.iteration}" if look.of else ""
     if look.value is None:

@@ -14,9 +14,8 @@ from goalseek.humanize import format_distinct
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.scale import scale_of, spread
 from goalseek.values import Outcome
-from goalseek.views.report.aggregate import Climb
 from goalseek.views.report.claim import format_kept
-from goalseek.views.report.tries import Try
+from goalseek.views.report.figures import Climb, Try
 
 WIDTH = 1000
 FLOOR = 350
@@ -42,7 +41,6 @@ class Plot(Struct, frozen=True):
 
     @property
     def tries(self) -> tuple[Try, ...]:
-        """All, in the order of their dots."""
         return (*self.rejected, *self.best)
 
     @property
@@ -60,12 +58,10 @@ class Plot(Struct, frozen=True):
 
     @property
     def has_lane(self) -> bool:
-        """Whether a try has no number."""
         return any(try_.value is None for try_ in self.tries)
 
     @property
     def has_skipped(self) -> bool:
-        """Whether a try was skipped."""
         return any(try_.label.outcome == Outcome.SKIPPED for try_ in self.tries)
 
     def x(self, iteration: float) -> str:
@@ -80,7 +76,7 @@ class Plot(Struct, frozen=True):
 
 
 def plot_of(climb: Climb) -> Plot | None:
-    """The plot of a climb; None before its first measurement."""
+    """None before the first measurement."""
     baseline = climb.baseline
     if baseline is None or baseline.value is None or climb.best is None:
         return None
@@ -153,7 +149,6 @@ class Axis(Struct, frozen=True):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The ticks in words."""
         return format_distinct(*self.ticks)
 
     def place(self, value: float) -> float:
@@ -201,7 +196,6 @@ def _clamp(value: float) -> float:
 
 
 def count_axis(first: int, last: int) -> Axis:
-    """An axis of whole numbers."""
     length = last - first
     if length <= 8:
         return Axis(tuple(float(tick) for tick in range(first, max(last, first + 1) + 1)))

@@ -19,7 +19,7 @@ from typing import Any
 from goalseek._version import __version__
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.project.picture import ACTIVE_STATUSES
-from goalseek.views.report.html import content_security_policy, render_page
+from goalseek.views.report.pages import content_security_policy, render_page
 from goalseek.views.report.source import Reader, ReportSource, current_activity, project_state
 
 ADDRESS = "127.0.0.1"
@@ -46,7 +46,7 @@ class PageServer(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(self, source: ReportSource, port: int) -> None:
-        """Raises GoalseekError where the port is in use or not allowed; port 0 is any free one."""
+        """Port 0 is any free one. Raises GoalseekError where the port is in use or not allowed."""
         self._source = source
         self._reader = Reader(source)
         self._making = threading.Lock()
@@ -66,11 +66,10 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The page's whole address, with its secret."""
         return f"http://{ADDRESS}:{self.server_port}{self.path}"
 
     def page(self) -> bytes:
-        """The page, made again only where it is outdated and due: a measurement may need the processor."""
+        # It is made again only where it is outdated and due: a measurement may need the processor.
         with self._making:
             version = self._version()
             if not self._page or (version != self._page_version and time.monotonic() >= self._not_before):
@@ -103,9 +102,8 @@ class PageServer(ThreadingHTTPServer):
         return f"{stat.st_ino}-{stat.st_size}-{current_activity(self._source)[0]}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answers on a thread; where there are too many connections, the oldest is closed."""
         with self._readers_lock:
-            self._readers[request] = None
+            self._readers[request] = None  # the oldest of too many connections is closed
             late = next(iter(self._readers)) if len(self._readers) > _READERS_MOST else None
             self._readers.pop(late, None)
         if late:
@@ -114,14 +112,12 @@ class PageServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Closes an answered connection, and forgets it."""
         with self._readers_lock:
             self._readers.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignores a connection that the reader closed; anything else is a bug, and its traceback is printed."""
-        if not isinstance(sys.exception(), OSError):
+        if not isinstance(sys.exception(), OSError):  # which the reader caused, by closing the connection
             super().handle_error(request, client_address)
 
 
@@ -134,7 +130,6 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        """The page or the state; for HEAD without its body."""
         if refusal := self._refusal():
             self._send(refusal, refusal.phrase.encode())
             return
@@ -150,16 +145,14 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 - as http.server calls it
 
     def __getattr__(self, name: str) -> Any:
-        """Refuses every other method."""
         if name.startswith("do_"):
             return lambda: self._send(HTTPStatus.METHOD_NOT_ALLOWED, b"read-only", Allow="GET, HEAD")
         raise AttributeError(name)
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Logs nothing: the address has the secret in it."""
+        pass  # the address has the secret in it
 
     def _refusal(self) -> HTTPStatus | None:
-        """The error to answer with, or None: a foreign Host or Origin, or an unknown address."""
         if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:
             return HTTPStatus.MISDIRECTED_REQUEST
         origins = self.headers.get_all("Origin", [])

@@ -1,14 +1,21 @@
-"""The source of a report: this project's records, or a copy of ``results.jsonl`` from another machine."""
+"""The source of a report: this project's records, or a copy of ``results.jsonl`` from another machine.
+
+With the records go the patches of kept changes, from the artifacts or from git, and the project's present state.
+"""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from goalseek.errors import GoalseekError
+from goalseek.git.location import locate
+from goalseek.git.objects import BatchProcesses, ObjectsFailed
 from goalseek.ledger.lenient import read_record
 from goalseek.ledger.results_file import History, find_own_folder
 from goalseek.locks import lock_holder
@@ -17,10 +24,9 @@ from goalseek.project.paths import fetch_hint
 from goalseek.project.picture import Picture, describe_end, read_picture
 from goalseek.project.status import read_overview
 from goalseek.statistics.acceptance import describe_bounds
-from goalseek.views.report.aggregate import ReportFigures
-from goalseek.views.report.diffs import Diff, diff_of, patch_limit, read_patches
-from goalseek.views.report.tries import Try
-from goalseek.views.terminal_text import one_line
+from goalseek.views.report.figures import ReportFigures, Try
+from goalseek.views.report.pages import equal_share, escaped_size
+from goalseek.views.terminal_text import one_line, replace_unprintable
 
 
 class ReportSource(Struct, frozen=True):
@@ -42,6 +48,87 @@ def copy_source(path: Path) -> ReportSource:
         raise GoalseekError(f"{path}: there is no {RESULTS}", "name the file, or the folder that holds it")
     beside = results.resolve().parent
     return ReportSource(results, (beside.parent if beside.name == "logs" else beside) / "runs")
+
+
+_WHOLE = 600_000
+_ONE_MOST = 60_000
+_MARKUP = 30
+_LINE_MOST = 400
+_PATCH = ("diff-tree", "--stdin", "--no-commit-id", "-p", "--no-ext-diff", "--no-textconv")
+_SKIPPED = ("index ", "--- ", "+++ ")
+
+
+class DiffLine(Struct, frozen=True):
+    """One line; ``kind`` is "file", "about", "hunk", "added", "removed" or "same"."""
+
+    kind: str
+    text: str
+
+
+class Diff(Struct, frozen=True):
+    """The lines to show, and the number of lines left out."""
+
+    lines: list[DiffLine]
+    left_out: int
+
+
+def read_patches(tries: Iterable[Try], runs: Path, repository: Path | None) -> Iterator[bytes | None]:
+    """The patch of each try; None where neither its artifacts nor git has it."""
+    processes: BatchProcesses | None = None
+    try:
+        for try_ in tries:
+            patch = None
+            try:
+                patch = (runs / f"{try_.iteration:04d}" / "changes.diff").read_bytes()
+            except OSError:
+                if repository and try_.commit and try_.parent:
+                    with suppress(ObjectsFailed, GoalseekError, OSError):
+                        if processes is None:
+                            git_dir = locate(repository).git_dir
+                            processes = BatchProcesses(git_dir, {"GIT_DIR": str(git_dir)})
+                        reply = processes.send(_PATCH, f"{try_.commit} {try_.parent}\nend\n".encode())
+                        patch = b"\n".join(reply.lines()) or None
+            yield patch
+    finally:
+        if processes:
+            processes.close()
+
+
+def patch_limit(count: int) -> int:
+    """The limit in bytes of each of ``count`` patches; rounded, so that it seldom changes as one is added."""
+    return equal_share(_WHOLE, 10 * 2 ** max(0, math.ceil(math.log2(max(1, count) / 10))), _ONE_MOST)
+
+
+def diff_of(patch: bytes, limit: int) -> Diff:
+    """A patch as whole lines, as many as fit into ``limit`` bytes of markup."""
+    lines: list[DiffLine] = []
+    left_out = length = 0
+    for line in _diff_lines(patch.decode("utf-8", "replace")):
+        length += escaped_size(line.text) + _MARKUP
+        if length > limit:
+            left_out += 1
+        else:
+            lines.append(line)
+    return Diff(lines, left_out)
+
+
+def _diff_lines(text: str) -> Iterator[DiffLine]:
+    in_hunk = is_binary = False  # within a hunk "---" begins a removed line, not a header
+    for raw in text.split("\n"):
+        line = replace_unprintable(raw if len(raw) <= _LINE_MOST else raw[: _LINE_MOST - 1] + "…")
+        if line.startswith("diff --git "):
+            in_hunk = is_binary = False
+            yield DiffLine("file", line.removeprefix("diff --git "))
+        elif line.startswith("@@ "):
+            in_hunk = True
+            yield DiffLine("hunk", line)
+        elif in_hunk and line:
+            yield DiffLine({"+": "added", "-": "removed"}.get(line[0], "same"), line)
+        elif line == "GIT binary patch":
+            is_binary = True
+            yield DiffLine("about", "a binary file")
+        elif line and not is_binary and not line.startswith(_SKIPPED):
+            yield DiffLine("about", line)
 
 
 class Reader:
@@ -80,8 +167,29 @@ class Reader:
         return [self._diffs[key] for key in keys]
 
 
+class ProjectState(Struct, frozen=True):
+    """The state of the project for the page. ``status`` is the contract's, or "" for a copy of the records.
+
+    ``phase`` is the present activity and ``bounds`` are the guards' bounds, both in words, ``differs`` what differs
+    from what was pinned, ``trouble`` an error of reading or a warning. ``is_live`` is a served page. ``shown``
+    are the paths of ``scope.share`` and ``sandbox.read``, ``notes`` name answers that candidate code can read, and
+    notifications that failed. ``turn`` says who proposes next and why, where it may change.
+    """
+
+    status: str = ""
+    phase: str = ""
+    next: str = ""
+    differs: tuple[str, ...] = ()
+    bounds: Mapping[str, str] = field(default_factory=dict)
+    trouble: str = ""
+    is_live: bool = False
+    shown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    turn: str = ""
+
+
 def project_state(source: ReportSource, has_kept: bool, is_live: bool = False) -> ProjectState:
-    """The present state of the project beside its records; of a copy only what to do next."""
+    """Of a copy only what to do next."""
     if source.loaded is None:
         promotes = "promote takes home what HEAD lacks of the kept changes"
         command = promotes if has_kept else "status says what comes next"
@@ -119,24 +227,3 @@ def current_activity(source: ReportSource) -> tuple[str, str]:
         return "", ""
     phase, beat = one_line(picture.phase_in_words(), 200), one_line(str(picture.heartbeat_at), 40)
     return describe_end(one_line(picture.status, 40), picture.stop_reason), f"{phase}, seen {beat}" if phase else ""
-
-
-class ProjectState(Struct, frozen=True):
-    """The state of the project for the page. ``status`` is the contract's, or "" for a copy of the records.
-
-    ``phase`` is the present activity and ``bounds`` are the guards' bounds, both in words, ``differs`` what differs
-    from what was pinned, ``trouble`` an error of reading or a warning. ``is_live`` is a served page. ``shown``
-    are the paths of ``scope.share`` and ``sandbox.read``, ``notes`` name answers that candidate code can read, and
-    notifications that failed. ``turn`` says who proposes next and why, where it may change.
-    """
-
-    status: str = ""
-    phase: str = ""
-    next: str = ""
-    differs: tuple[str, ...] = ()
-    bounds: Mapping[str, str] = field(default_factory=dict)
-    trouble: str = ""
-    is_live: bool = False
-    shown: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    turn: str = ""

@@ -1,32 +1,175 @@
-"""The figures of the report: a fold over the records, of bounded size for any number of them."""
+"""The figures of the report: a fold over the records, of bounded size for any number of them.
+
+All texts in them are printable and of bounded length.
+"""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Collection
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 from msgspec import Struct, field, structs
 
+from goalseek import records
+from goalseek.humanize import format_duration, parse_duration
 from goalseek.ledger.standing import take_back
-from goalseek.records import (
-    Head,
-    HoldoutRecord,
-    IterationRecord,
-    MeasurementRecord,
-    RunRecord,
-    SettledDifference,
-    SettleRecord,
-)
+from goalseek.records import IterationRecord
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.statistics.rotation import Proposer, Rotation, author_of, proposers_of
 from goalseek.statistics.scale import scale_of
 from goalseek.values import Outcome, Phase, Reason, Usage
-from goalseek.views.report.incidents import Incident, Incidents, incidents_of, parse_timestamp
-from goalseek.views.report.tries import Label, Try, label_of, try_of
 from goalseek.views.terminal_text import one_line
+
+_TEXT_MOST = 400
+_FILES_MOST = 8
+_GUARDS_MOST = 100
+_STACKED_MOST = 20
+_OUTCOMES = frozenset(Outcome)
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+class Label(Struct, frozen=True, gc=False):
+    """The outcome and the reason of a try, in the contract's words."""
+
+    outcome: str
+    reason: str
+
+
+class Try(Struct, frozen=True, gc=False):
+    """One iteration; ``seconds`` are active ones, ``stacked`` are the tries whose changes it put together.
+
+    ``guards`` are filled for the baseline and kept tries only.
+    """
+
+    iteration: int
+    label: Label
+    value: float | None
+    incumbent: float | None
+    title: str
+    why: str
+    commit: str
+    parent: str
+    files: tuple[str, ...]
+    changed_loc: int
+    seconds: float
+    when: str
+    guards: dict[str, float]
+    stacked: tuple[int, ...] = ()
+
+
+def try_of(record: IterationRecord, label: Label) -> Try:
+    # The hashes are passed to git as arguments.
+    hashes = [
+        text if text and _HASH.fullmatch(text) else "" for text in (record.commit_hash, record.parent_commit_hash)
+    ]
+    files = [one_line(name, 200) for name in record.changed_files[:_FILES_MOST]]
+    if len(record.changed_files) > _FILES_MOST:
+        files.append(f"and {len(record.changed_files) - _FILES_MOST} more")
+    guards = list(record.guards)[:_GUARDS_MOST] if label.outcome in (Outcome.BASELINE, Outcome.KEPT) else ()
+    return Try(
+        iteration=record.iteration,
+        label=label,
+        value=record.metric.value,
+        incumbent=record.metric.incumbent,
+        title=one_line(record.hypothesis_summary, _TEXT_MOST),
+        why=one_line(record.why, _TEXT_MOST),
+        commit=hashes[0],
+        parent=hashes[1],
+        files=tuple(files),
+        changed_loc=record.changed_loc,
+        seconds=sum(record.seconds.values(), 0.0),
+        when=one_line(record.timestamp, 40),
+        guards={one_line(name, 80): record.guards[name] for name in guards},
+        stacked=record.stacked[:_STACKED_MOST],
+    )
+
+
+def label_of(record: IterationRecord) -> Label:
+    """The label of an iteration; an unknown outcome counts as skipped."""
+    outcome = record.outcome if record.outcome in _OUTCOMES else Outcome.SKIPPED.value
+    return Label(outcome, one_line(record.reason, 40))
+
+
+PAUSE_SECONDS = 120.0
+_SHOWN_MOST = 40
+_REASONS: dict[str, str] = {
+    Reason.VERIFY_TIMEOUT: "the verifier timed out",
+    Reason.PROVIDER_TIMEOUT: "the agent timed out",
+    Reason.PROVIDER_FAILED: "the agent failed",
+    Reason.INTERRUPTED: "interrupted for good",
+    Reason.CONFLICT: "did not merge with what was kept meanwhile",
+}
+_NOTES = {
+    ("a call in ",): "a call to the agent was killed, and is charged",
+    ("programs that the provider left",): "programs ended that the agent left running",
+    ("waited ",): "waited for the agent",
+    ("an earlier invocation ended",): "resumed in the middle of an iteration",
+    ("in PLAN ", "in APPLY_CHANGE ", "in REPAIR ", "in REVIEW "): "a call to the agent failed, and was made again",
+    ("review",): "said in review",
+    ("shared files are not",): "measured with other shared files than the baseline",
+}
+_WAITED = re.compile(r"waited ((?:\d{1,9}(?:\.\d)?[smhd] ?)+): ")
+
+
+class Incident(Struct, frozen=True):
+    """One incident: its kind, its iteration (None outside of one), and a sentence or ""."""
+
+    kind: str
+    iteration: int | None
+    text: str = ""
+
+
+class Incidents:
+    """The number of incidents of each kind, and the newest of each."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.newest: dict[str, deque[Incident]] = {}
+
+    def add(self, incident: Incident) -> None:
+        self.counts[incident.kind] += 1
+        self.newest.setdefault(incident.kind, deque(maxlen=_SHOWN_MOST)).append(incident)
+
+
+def incidents_of(record: IterationRecord, idle: float) -> Iterator[Incident]:
+    """The incidents of an iteration, recorded ``idle`` seconds after the record before it.
+
+    A pause is what its seconds and noted waits do not explain of those. The records do not say what it was: a stop, a
+    kill, a machine asleep, a question to a person.
+    """
+    iteration = record.iteration
+    if reason := _REASONS.get(record.reason):
+        yield Incident(reason, iteration, one_line(record.why, 300))
+    for stack in record.not_stacked:
+        kind = "near misses that do not merge, or were measured already"
+        yield Incident(kind, iteration, one_line(str(list(stack)), 80))
+    for command in record.verify:
+        if command.killed:
+            programs = "a program" if command.killed == 1 else f"{command.killed} programs"
+            text = f"{one_line(command.name, 60)} left {programs}"
+            yield Incident("programs ended that the verifier left running", iteration, text)
+    for note in record.notes:
+        kind = next((kind for begins, kind in _NOTES.items() if note.startswith(begins)), "noted")
+        yield Incident(kind, iteration, one_line(note, 400))
+    if idle >= PAUSE_SECONDS:
+        idle -= record.climb_seconds
+        idle -= sum(parse_duration(match[1]) for note in record.notes if (match := _WAITED.match(note)))
+    if idle >= PAUSE_SECONDS:
+        yield Incident("nothing was at work", iteration, f"for {format_duration(idle)} before or within it")
+
+
+def parse_timestamp(text: str) -> datetime | None:
+    """The time of a timestamp, with its zone (UTC where it has none), or None."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
 
 MAX_DOTS = 20_000
 MAX_KEPT = 5_000
@@ -58,11 +201,9 @@ class Expenses(Struct):
 
     @property
     def total(self) -> Usage:
-        """The usage of all providers together."""
         return Usage.total(self.usage.values())
 
     def add_iteration(self, record: IterationRecord) -> None:
-        """Adds an iteration."""
         self.seconds += record.climb_seconds
         for phase, seconds in record.seconds.items():
             self.parts[_PARTS.get(phase, "goalseek")] += seconds
@@ -74,7 +215,6 @@ class Expenses(Struct):
             self.usage[who] = self.usage.get(who, Usage()).plus(record.usage)
 
     def add_verifier(self, seconds: float) -> None:
-        """Adds what the verifier took outside an iteration."""
         self.parts["verifier"] += seconds
         self.seconds += seconds
 
@@ -103,7 +243,6 @@ class ThinnedList(Generic[Item]):
         self._stride = 1
 
     def add(self, make: Callable[[], Item]) -> None:
-        """Adds the item that ``make`` gives, or leaves it out without calling that."""
         if self.added % self._stride == 0:
             self.items.append(make())
         self.added += 1
@@ -142,13 +281,12 @@ class Climb(Struct):
     incidents: Incidents = field(default_factory=Incidents)
     levels: Counter[tuple[str, str]] = field(default_factory=Counter)
     runs_at: list[int] = field(default_factory=list)
-    settled: SettledDifference | None = None
+    settled: records.SettledDifference | None = None
     settled_at: int = -1
-    looks: list[HoldoutRecord] = field(default_factory=list)
+    looks: list[records.HoldoutRecord] = field(default_factory=list)
 
     @property
     def proposers(self) -> tuple[Proposer, ...]:
-        """Who has proposed, and what they gained."""
         return proposers_of(self.rotation.without(self.taken_back), scale_of(self.direction, self.noise.all_positive))
 
     @property
@@ -194,8 +332,8 @@ class ReportFigures:
         end = f"{newest:%H:%M}" if first.date() == newest.date() else f"{newest.day} {newest:%b %H:%M}"
         return f"{first.day} {first:%b %H:%M} to {end} UTC"
 
-    def add(self, record: Head | None) -> None:
-        """Adds one record; None for a line that is none."""
+    def add(self, record: records.Head | None) -> None:
+        """``record`` is None for a line that is none."""
         if record is None:
             self.climb.incidents.add(Incident(UNREADABLE_LINE, None))
             return
@@ -206,7 +344,7 @@ class ReportFigures:
         climb, spending = self.climb, self.climb.spending
         if isinstance(record, IterationRecord):
             self._add_iteration(record, moment)
-        elif isinstance(record, RunRecord):
+        elif isinstance(record, records.RunRecord):
             self.runs += 1
             if record.versions:
                 items = list(record.versions.items())[:_LEVELS_MOST]
@@ -214,18 +352,18 @@ class ReportFigures:
             if self.runs > 1 and climb.last >= 0:
                 climb.runs_at = [*climb.runs_at, climb.last + 1][-_LIST_MOST:]
                 climb.incidents.add(Incident("a new run began", climb.last + 1, one_line(record.began, 200)))
-        elif isinstance(record, MeasurementRecord):
+        elif isinstance(record, records.MeasurementRecord):
             if not math.isnan(record.value):
                 climb.noise = climb.noise.after_measurement(record.value, (record.tree, record.ruler))
             spending.add_verifier(record.seconds)
             spending.settling += record.seconds if record.asked_by == "settle" else 0.0
-        elif isinstance(record, SettleRecord):
+        elif isinstance(record, records.SettleRecord):
             if not math.isnan(record.difference):
                 climb.settled = structs.replace(record.result, unit=one_line(record.unit, 20))
                 climb.settled_at = climb.best.iteration if climb.best else -1
             spending.add_verifier(max(0.0, record.seconds - spending.settling))
             spending.settling = 0.0
-        elif isinstance(record, HoldoutRecord):
+        elif isinstance(record, records.HoldoutRecord):
             of = record.of if record.of in (Outcome.BASELINE, "best") else ""
             why = one_line(record.why, 300) if record.reason == "failed" else ""
             others = [look for look in climb.looks if look.look != record.look]  # it has a record as it begins, too
@@ -279,7 +417,7 @@ class ReportFigures:
             climb.incidents.add(incident)
 
     def _begin(self, epoch: int, ruler: str, has_other_code: bool) -> None:
-        """Begins a climb at the first record under a ruler: numbers of two are never compared; or of other code."""
+        # A climb begins at the first record under a ruler, as numbers of two are never compared; or of other code.
         before = self.climb
         if before.baseline is None:
             before.epoch, before.ruler = epoch, ruler
@@ -293,7 +431,7 @@ class ReportFigures:
 
 
 def _bounded_name(text: str, limit: int, names: Collection[str]) -> str:
-    """The name of at most ``limit`` characters in a text, or another where there are too many names."""
+    """The first ``limit`` characters of a name; the name of all others where there are too many."""
     if text in names:
         return text
     name = one_line(text, limit)
