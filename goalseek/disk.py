@@ -68,7 +68,6 @@ def remove(path: Path) -> None:
 
 
 def remove_if_exists(path: Path) -> None:
-    """Removes a path as ``remove`` does, if it exists."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         remove(path)
 
@@ -88,7 +87,9 @@ def remove_own(path: Path) -> None:
 def empty(path: Path, except_name: str = "") -> None:
     """Removes the contents of a folder, if it exists, except one name."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), own_folder(path) as folder:
-        folder.empty(except_name)
+        for name in os.listdir(folder.descriptor):
+            if name != except_name:
+                _remove(name, folder.descriptor)
 
 
 def recreate_folder(path: Path, mode: int = 0o777) -> None:
@@ -97,8 +98,8 @@ def recreate_folder(path: Path, mode: int = 0o777) -> None:
         os.mkdir(name, mode, dir_fd=above)
 
 
-def create(path: Path, mode: int) -> int:
-    """A descriptor of a new file, for writing, in place of whatever was at the path; no link is followed."""
+def create(path: Path, mode: int) -> BinaryIO:
+    """A new file, open for writing, in place of whatever was at the path; no link is followed."""
     with own_folder(path.parent, "clear") as folder:
         return folder.create(path.name, mode)
 
@@ -133,21 +134,16 @@ class OwnFolder:
                 _remove(name, folder)
             yield folder, name
 
-    def create(self, path: str, mode: int) -> int:
-        """A descriptor of a new file, for writing, in place of whatever was at the path."""
+    def create(self, path: str, mode: int) -> BinaryIO:
+        """A new file, open for writing, in place of whatever was at the path."""
         with self.cleared(path) as (folder, name):
-            return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            return os.fdopen(os.open(name, flags, mode, dir_fd=folder), "wb")
 
     def link(self, path: str, target: bytes | str) -> None:
         """Makes a symbolic link in place of whatever was at the path."""
         with self.cleared(path) as (folder, name):
             os.symlink(target, name, dir_fd=folder)
-
-    def empty(self, except_name: str = "") -> None:
-        """Removes its contents except one name."""
-        for name in os.listdir(self.descriptor):
-            if name != except_name:
-                _remove(name, self.descriptor)
 
 
 @contextlib.contextmanager
@@ -182,7 +178,6 @@ def split_path(path: str) -> list[str]:
 
 @contextlib.contextmanager
 def _open_inner(top: int, parts: Sequence[str], missing: IfMissing = "raise", is_ours: bool = True) -> Iterator[int]:
-    """Opens the folder at a path below an open one, through real folders only."""
     folder = os.dup(top)
     try:
         for part in parts:
@@ -204,39 +199,34 @@ def _remove(name: str, folder: int) -> None:
     if not _is_folder(name, folder):
         os.unlink(name, dir_fd=folder)
         return
-    with open_folder(name, folder) as descriptor:
-        _empty(descriptor)
+    with open_folder(name, folder) as top:
+        # What is deeper than two levels is moved up first, so that any depth works.
+        token, number = os.urandom(16).hex(), 0
+        while inner_names := os.listdir(top):
+            for inner_name in inner_names:
+                if not _is_folder(inner_name, top):
+                    os.unlink(inner_name, dir_fd=top)
+                    continue
+                with open_folder(inner_name, top) as inner:
+                    for item in os.listdir(inner):
+                        if not _is_folder(item, inner):
+                            os.unlink(item, dir_fd=inner)
+                            continue
+                        os.chmod(item, 0o700, dir_fd=inner)  # who moves a folder has to be allowed to write in it
+                        os.rename(item, f"{token}-{number}", src_dir_fd=inner, dst_dir_fd=top)
+                        number += 1
+                os.rmdir(inner_name, dir_fd=top)
     os.rmdir(name, dir_fd=folder)
-
-
-def _empty(top: int) -> None:
-    """Removes the contents of a folder. What is deeper than two levels is moved up first, so that any depth works."""
-    token, number = os.urandom(16).hex(), 0
-    while names := os.listdir(top):
-        for name in names:
-            if not _is_folder(name, top):
-                os.unlink(name, dir_fd=top)
-                continue
-            with open_folder(name, top) as inner:
-                for item in os.listdir(inner):
-                    if not _is_folder(item, inner):
-                        os.unlink(item, dir_fd=inner)
-                        continue
-                    os.chmod(item, 0o700, dir_fd=inner)  # who moves a folder has to be allowed to write in it
-                    os.rename(item, f"{token}-{number}", src_dir_fd=inner, dst_dir_fd=top)
-                    number += 1
-            os.rmdir(name, dir_fd=top)
 
 
 def read_regular(root: Path, path: str, is_ours: bool = True) -> bytes:
     """The bytes of a regular file below ``root``, reached through real folders only. Raises OSError otherwise."""
-    descriptor = open_regular(root, path, is_ours)
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+    with open_regular(root, path, is_ours) as file:
         return file.read()
 
 
-def open_regular(root: Path, path: str, is_ours: bool = True) -> int:
-    """A descriptor of a regular file below ``root``, following no symbolic link. Raises OSError otherwise.
+def open_regular(root: Path, path: str, is_ours: bool = True) -> BinaryIO:
+    """Opens a regular file below ``root`` for reading, following no symbolic link. Raises OSError otherwise.
 
     Where it is not ``is_ours``, permissions stay as they are, and ``root`` may be a link.
     """
@@ -250,7 +240,7 @@ def open_regular(root: Path, path: str, is_ours: bool = True) -> int:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(f"{path} is not a regular file")
-    return descriptor
+    return os.fdopen(descriptor, "rb")
 
 
 def _is_folder(name: str, folder: int) -> bool:
@@ -327,16 +317,16 @@ def copy_regular_files(
     total = 0
     for path in regular_files(source, is_wanted):
         try:
-            descriptor = open_regular(source, path)
+            opened = open_regular(source, path)
         except OSError:
             continue
-        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+        with opened as file:
             status = os.fstat(file.fileno())
             total += status.st_size
             if total > limit:
                 raise SizeExceeded(f"more than {limit} bytes of outputs")
-            with open(create(target / path, 0o600), "wb") as copy:
-                _copy(file, copy, stat.S_IWUSR | stat.S_IRUSR)
+            with create(target / path, 0o600) as copy:
+                _copy(file, copy, more_bits=stat.S_IWUSR | stat.S_IRUSR)
         copies[path] = status
     return copies
 
@@ -418,10 +408,10 @@ def read_object(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def copy_atomic(source: Path, target: Path, durable: bool = False, temporary: Path | None = None) -> None:
+def copy_atomic(source: Path, target: Path) -> None:
     """Puts a copy of a file, with its mode and times, in the place of another."""
-    with source.open("rb") as file, open_atomic(target, durable, temporary) as copy:
-        _copy(file, copy, 0)
+    with source.open("rb") as file, open_atomic(target) as copy:
+        _copy(file, copy, more_bits=0)
 
 
 def sync(path: Path) -> None:
@@ -434,7 +424,6 @@ def sync(path: Path) -> None:
 
 
 def _copy(file: BinaryIO, copy: BinaryIO, more_bits: int) -> None:
-    """Copies content, times and mode; the copy's mode has ``more_bits``."""
     shutil.copyfileobj(file, copy)
     copy.flush()
     status = os.fstat(file.fileno())
@@ -447,6 +436,8 @@ LITTLE_FREE = 2**30
 LEAST_AFTER = 2**20
 _FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 _FULL_MESSAGES = (*map(os.strerror, _FULL_ERRNOS), "Out of diskspace")
+_REFUSAL_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+_REFUSAL_MESSAGES = (*map(os.strerror, _REFUSAL_ERRNOS), "insufficient permission")
 
 
 def full_disk_error(error: Exception) -> GoalseekError | None:
@@ -455,40 +446,6 @@ def full_disk_error(error: Exception) -> GoalseekError | None:
     if not is_full and not any(word in str(error) for word in _FULL_MESSAGES):
         return None
     return GoalseekError(f"the disk is full: {error}", "make room; the same command goes on", StopReason.DISK)
-
-
-def is_full(folder: Path) -> bool:
-    """Whether less than a MiB is free on the disk of ``folder``."""
-    file_system = os.statvfs(next(path for path in (folder, *folder.parents) if path.exists()))
-    return bool(file_system.f_blocks) and file_system.f_bavail * file_system.f_frsize < LEAST_AFTER
-
-
-def refuse_full(folder: Path) -> None:
-    """Raises OSError (ENOSPC) where less than a MiB is free for ``folder``: no program can be judged there."""
-    if is_full(folder):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-
-
-def check_free_space(folders: Iterable[Path]) -> list[str]:
-    """Warnings about disks with less than a GiB free, one a disk. Raises GoalseekError below 32 MiB."""
-    warnings = {}
-    for folder in folders:
-        nearest = next(path for path in (folder, *folder.parents) if path.exists())
-        free = shutil.disk_usage(nearest).free
-        if free < LEAST_FREE:
-            message = f"the disk is full: {_megabytes(free)} are free where {nearest} is"
-            raise GoalseekError(message, f"make room: at least {_megabytes(LEAST_FREE)}", StopReason.DISK)
-        if free < LITTLE_FREE:
-            warnings[nearest.stat().st_dev] = f"only {_megabytes(free)} are free where {nearest} is"
-    return list(warnings.values())
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 2**20:.0f} MiB"
-
-
-_REFUSAL_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
-_REFUSAL_MESSAGES = (*map(os.strerror, _REFUSAL_ERRNOS), "insufficient permission")
 
 
 def machine_error(error: Exception) -> GoalseekError | None:
@@ -506,3 +463,34 @@ def machine_error(error: Exception) -> GoalseekError | None:
         return None
     hint = "see whose it is and whether it can be written: ls -ld; then run the same command again"
     return GoalseekError(message, hint, StopReason.REPOSITORY)
+
+
+def is_full(folder: Path) -> bool:
+    """Whether less than a MiB is free on the disk of ``folder``."""
+    file_system = os.statvfs(_nearest(folder))
+    return bool(file_system.f_blocks) and file_system.f_bavail * file_system.f_frsize < LEAST_AFTER
+
+
+def refuse_full(folder: Path) -> None:
+    """Raises OSError (ENOSPC) where less than a MiB is free for ``folder``: no program can be judged there."""
+    if is_full(folder):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+
+
+def check_free_space(folders: Iterable[Path]) -> list[str]:
+    """Warnings about disks with less than a GiB free, one a disk. Raises GoalseekError below 32 MiB."""
+    warnings = {}
+    for folder in folders:
+        nearest = _nearest(folder)
+        free = shutil.disk_usage(nearest).free
+        where = f"{free / 2**20:.0f} MiB are free where {nearest} is"
+        if free < LEAST_FREE:
+            hint = f"make room: at least {LEAST_FREE / 2**20:.0f} MiB"
+            raise GoalseekError(f"the disk is full: {where}", hint, StopReason.DISK)
+        if free < LITTLE_FREE:
+            warnings[nearest.stat().st_dev] = f"only {where}"
+    return list(warnings.values())
+
+
+def _nearest(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.parents) if path.exists())

@@ -7,6 +7,7 @@ folder that was replaced.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
 import os
@@ -15,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from msgspec import Struct
 
@@ -133,16 +134,16 @@ class RunFolder(Struct, frozen=True):
         """Removes what is in it."""
         empty(self.path)
 
-    def open(self, path: str) -> int:
-        """A descriptor of a regular file in it. Raises OSError if there is none, StaleFile if it is old."""
+    def open(self, path: str) -> BinaryIO:
+        """Opens a regular file in it. Raises OSError if there is none, StaleFile if it is old."""
         if self.path.is_symlink():
             raise StaleFile(_REPLACED)
-        descriptor = open_regular(self.path, path)
-        reason = _REPLACED if not self._is_itself() else self.stale_reason(os.fstat(descriptor))
+        file = open_regular(self.path, path)
+        reason = _REPLACED if not self._is_itself() else self.stale_reason(os.fstat(file.fileno()))
         if reason:
-            os.close(descriptor)
+            file.close()
             raise StaleFile(reason)
-        return descriptor
+        return file
 
     def _is_itself(self) -> bool:
         try:
@@ -174,19 +175,19 @@ def read_file(reading: Reading, folders: Sequence[RunFolder], outputs: Path, sta
 
     Raises NoNumber if there is none, or if it is among the ``stale`` outputs.
     """
-    descriptor = None
+    opened = None
     try:
         for folder in folders:
             with contextlib.suppress(OSError):
-                descriptor = folder.open(reading.path)
+                opened = folder.open(reading.path)
                 break
-        if descriptor is None:
-            descriptor = open_regular(outputs, reading.path)
+        if opened is None:
+            opened = open_regular(outputs, reading.path)
             if why := stale.get(reading.path):
-                os.close(descriptor)
+                opened.close()
                 raise StaleFile(why)
-        with open(descriptor, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - a descriptor
-            if os.fstat(descriptor).st_size > _FILE_LIMIT:
+        with io.TextIOWrapper(opened, encoding="utf-8", errors="replace") as file:
+            if os.fstat(file.fileno()).st_size > _FILE_LIMIT:
                 raise NoNumber(Reason.NO_METRIC, f"{reading.name}: {reading.path} has more than {_FILE_LIMIT} bytes")
             return read_json(reading, file.read(), is_lines=reading.path.endswith(".jsonl"))
     except StaleFile as error:

@@ -99,7 +99,7 @@ def clean_title(line: str, limit: int = TITLE_LIMIT) -> str:
 def read_usage(path: Path) -> Usage:
     """What the program reported in ``$GOALSEEK_USAGE``: a JSON object of at most 64 KiB; an empty usage otherwise."""
     try:
-        with open(open_regular(path.parent, path.name), "rb") as file:  # noqa: PTH123 - a descriptor
+        with open_regular(path.parent, path.name) as file:
             report = json.loads(file.read(USAGE_LIMIT))
     except (OSError, ValueError, RecursionError):
         return Usage()

@@ -54,7 +54,7 @@ class ScriptedProvider(Provider):
             target, name = call.folder / path, PurePosixPath(path).as_posix()
             is_program = target.is_file() and not target.is_symlink() and target.stat().st_mode & stat.S_IXUSR
             mode = 0o755 if is_program else 0o644
-            with open(create(call.folder / name, mode), "wb") as file:  # noqa: PTH123 - a descriptor
+            with create(call.folder / name, mode) as file:
                 file.write(text.encode("utf-8", "surrogateescape"))
         patch = (self.script.parent / move.patch).resolve()
         if move.patch and (error := apply_patch(patch, call.folder)):

@@ -58,8 +58,8 @@ class AgentHome:
             for path, (_, seen) in links.items():
                 home.link(path, os.fsencode(seen))
             for path, text in files.items():
-                with open(home.create(path, 0o644), "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
-                    file.write(text)
+                with home.create(path, 0o644) as file:
+                    file.write(text.encode())
 
     def collect_renewed_logins(self, is_shared: bool = False) -> list[str]:
         """Moves credential files that a program replaced to where the real ones are; gives the real paths.
@@ -70,7 +70,7 @@ class AgentHome:
         moved = []
         for path, real in read_object(self._record).get("links", {}).items():
             try:
-                with open(open_regular(self.path, path), "rb") as file:  # noqa: PTH123 - a descriptor
+                with open_regular(self.path, path) as file:
                     status = os.fstat(file.fileno())
                     content = file.read(_CREDENTIAL_LIMIT + 1)
             except OSError:  # a link as it was, or nothing
@@ -86,12 +86,12 @@ class AgentHome:
         for path in [*self.path.rglob("*")]:
             name = path.relative_to(self.path).as_posix()
             with contextlib.suppress(OSError):  # a folder, or the link to a login
-                with open(open_regular(self.path, name), "rb") as file:  # noqa: PTH123 - a descriptor
+                with open_regular(self.path, name) as file:
                     status, content = os.fstat(file.fileno()), file.read(_LONG_FILE_LIMIT)
                 if secrets.contains(content):
                     remove_if_exists(path)
                     if b"\0" not in content:
-                        with own_folder(self.path) as home, open(home.create(name, 0o600), "wb") as file:  # noqa: PTH123
+                        with own_folder(self.path) as home, home.create(name, 0o600) as file:
                             file.write(secrets.redact(content))
                         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # the newest is read for its usage
 
@@ -112,7 +112,7 @@ class AgentHome:
         if not paths or paths[-1].lstat().st_mtime_ns < made:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), pattern)
         path = paths[-1].relative_to(self.path).as_posix()
-        with open(open_regular(self.path, path), "rb") as file:  # noqa: PTH123 - a descriptor
+        with open_regular(self.path, path) as file:
             size = os.fstat(file.fileno()).st_size
             content = file.read(_FILE_LIMIT + 1) if size <= _FILE_LIMIT else b""
             if _FILE_LIMIT < size <= _LONG_FILE_LIMIT:

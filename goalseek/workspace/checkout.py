@@ -365,7 +365,7 @@ class Checkout:
             folder.link(path, content)
             return
         mode = 0o755 if entry.mode in ("100755", COPY_PROGRAM) else 0o644
-        with open(folder.create(path, mode), "wb") as file:  # noqa: PTH123 - a descriptor
+        with folder.create(path, mode) as file:
             file.write(content)
 
     def _remove(self, folder: OwnFolder, path: str) -> None:

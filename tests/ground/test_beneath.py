@@ -89,7 +89,7 @@ def put(folder: Path, name: str) -> None:
             with contextlib.suppress(OSError):
                 made = getattr(opened, name)(inside, *{"create": (0o600,), "link": ("/elsewhere",)}.get(name, ()))
                 if made is not None:
-                    os.close(made)
+                    made.close()
 
 
 ACTS: dict[str, Callable[[Path], object]] = {
@@ -98,8 +98,8 @@ ACTS: dict[str, Callable[[Path], object]] = {
     "clear a file": lambda own: disk.remove_if_exists(own / INSIDE / "mine"),
     "empty": lambda own: disk.empty(own / INSIDE),
     "make_anew": lambda own: disk.recreate_folder(own / INSIDE),
-    "create": lambda own: os.close(disk.create(own / INSIDE, 0o600)),
-    "create below": lambda own: os.close(disk.create(own / INSIDE / "mine", 0o600)),
+    "create": lambda own: disk.create(own / INSIDE, 0o600).close(),
+    "create below": lambda own: disk.create(own / INSIDE / "mine", 0o600).close(),
     "open, remove": lambda own: put(own, "remove"),
     "open, remove_if_empty": lambda own: put(own, "remove_if_empty"),
     "open, create": lambda own: put(own, "create"),
@@ -263,7 +263,7 @@ def test_the_folder_itself_may_be_reached_through_links_of_the_users(tmp_path: P
     (tmp_path / "disk" / "cache").mkdir(parents=True)
     (tmp_path / ".cache").symlink_to(tmp_path / "disk" / "cache")
     disk.add_own(tmp_path / ".cache" / "project")
-    os.close(disk.create(tmp_path / ".cache" / "project" / "a" / "b", 0o600))
+    disk.create(tmp_path / ".cache" / "project" / "a" / "b", 0o600).close()
     assert (tmp_path / "disk/cache/project/a/b").is_file()
     disk.remove(tmp_path / ".cache" / "project" / "a")
     assert list((tmp_path / "disk/cache/project").iterdir()) == []

@@ -146,7 +146,7 @@ def test_a_new_file_is_put_through_no_link_and_in_the_place_of_anything(tmp_path
     (root / "linked").symlink_to(tmp_path / "elsewhere" / "mine")
     (root / "file").write_text("file")
     for path in ("away/mine", "linked", "file/x", "folder", "new/er/x"):
-        with os.fdopen(create(root / path, 0o644), "w") as file:
-            file.write("new")
+        with create(root / path, 0o644) as file:
+            file.write(b"new")
         assert (root / path).read_text() == "new"
     assert (tmp_path / "elsewhere" / "mine").read_text() == "mine"

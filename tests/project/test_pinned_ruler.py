@@ -249,7 +249,7 @@ def test_a_shared_file_that_changes_while_a_climb_is_at_work_is_noted(project: P
 def test_a_run_folder_opens_only_what_was_made_in_it(own: Path) -> None:
     folder = RunFolder.make(own / "run")
     (own / "run" / "m.json").write_text("1")
-    os.close(folder.open("m.json"))
+    folder.open("m.json").close()
     os.link(own / "run" / "m.json", own / "other")
     with pytest.raises(StaleFile, match="hard link"):
         folder.open("m.json")
@@ -273,7 +273,7 @@ def test_a_clock_that_is_set_back_makes_no_file_of_this_measurement_an_old_one(
     path.write_text("1")
     monkeypatch.setattr(time, "time_ns", lambda: read() - hour)
     os.utime(path, ns=(0, folder.began - hour + 10**9))
-    os.close(folder.open("m.json"))
+    folder.open("m.json").close()
     os.utime(path, ns=(0, folder.began - hour - 10**9))
     with pytest.raises(StaleFile, match="older"):
         folder.open("m.json")
