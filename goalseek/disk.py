@@ -44,7 +44,7 @@ from goalseek.errors import GitFailed, GoalseekError
 from goalseek.values import StopReason
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
-_OWN: dict[Path, Path] = {}
+_OWN: dict[str, str] = {}
 IfMissing = Literal["raise", "make", "clear"]
 
 
@@ -55,7 +55,7 @@ class ForeignPath(RuntimeError):
 def add_own(*folders: Path) -> None:
     """Adds folders to goalseek's own, with all that is below them. They need not exist yet."""
     for folder in folders:
-        _OWN[folder] = folder.resolve()
+        _OWN[str(folder)] = str(folder.resolve())
 
 
 def remove(path: Path) -> None:
@@ -74,7 +74,7 @@ def remove_if_exists(path: Path) -> None:
 
 def remove_own(path: Path) -> None:
     """Removes a folder of the list itself, if it exists; of a link, the link. Raises ForeignPath for any other."""
-    if path not in _OWN:
+    if str(path) not in _OWN:
         raise ForeignPath(f"{path} is none of goalseek's folders")
     with contextlib.suppress(FileNotFoundError):
         above = os.open(path.parent, _FOLDER)
@@ -153,19 +153,18 @@ def own_folder(path: Path, missing: IfMissing = "raise") -> Iterator[OwnFolder]:
     ``missing`` says what to do where a folder on the way does not exist: "raise" FileNotFoundError, "make" it, or
     "clear" what is in its place and make it; otherwise that raises OSError. Raises ForeignPath.
     """
-    outermost = (folder for folder in (*reversed(path.parents), path) if folder in _OWN)
-    own = next(outermost, None)  # what lies between two of them is not the user's to link
-    inside = path.relative_to(own).parts if own else ("..",)
-    if own is None or ".." in inside:
+    owners = [own for own in _OWN if f"{path}/".startswith(f"{own}/")]
+    own = min(owners, key=len, default="")  # what lies between two of them is not the user's to link
+    inside = list(filter(None, str(path)[len(own) :].split("/")))
+    if not own or ".." in inside:
         raise ForeignPath(f"{path} is no folder of goalseek's: nothing in it is removed or written")
-    if missing != "raise":
-        _OWN[own].mkdir(parents=True, exist_ok=True)
-    top = _open_part(_OWN[own], _FOLDER | os.O_NOFOLLOW)
+    if missing != "raise" and not os.path.isdir(_OWN[own]):
+        os.makedirs(_OWN[own], exist_ok=True)
+    folder = _open_below(_open_part(_OWN[own], _FOLDER | os.O_NOFOLLOW), inside, missing)
     try:
-        with _open_inner(top, inside, missing) as folder:
-            yield OwnFolder(folder)
+        yield OwnFolder(folder)
     finally:
-        os.close(top)
+        os.close(folder)
 
 
 def split_path(path: str) -> list[str]:
@@ -176,20 +175,27 @@ def split_path(path: str) -> list[str]:
     return parts
 
 
-@contextlib.contextmanager
-def _open_inner(top: int, parts: Sequence[str], missing: IfMissing = "raise", is_ours: bool = True) -> Iterator[int]:
-    folder = os.dup(top)
-    try:
-        for part in parts:
-            if missing == "clear" and not _is_folder(part, folder):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(part, dir_fd=folder)
-            if missing != "raise":
+def _open_below(folder: int, parts: Sequence[str], missing: IfMissing = "raise", is_ours: bool = True) -> int:
+    """Opens the folder at a path below an open one, which it closes, through real folders only."""
+    for part in parts:
+        try:
+            if missing != "raise" and not _is_folder(part, folder):
+                if missing == "clear":
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(part, dir_fd=folder)
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=folder)
             inner = _open_part(part, _FOLDER | os.O_NOFOLLOW, folder, is_ours)
+        finally:
             os.close(folder)
-            folder = inner
+        folder = inner
+    return folder
+
+
+@contextlib.contextmanager
+def _open_inner(top: int, parts: Sequence[str], missing: IfMissing = "raise") -> Iterator[int]:
+    folder = _open_below(os.dup(top), parts, missing)
+    try:
         yield folder
     finally:
         os.close(folder)
@@ -232,11 +238,11 @@ def open_regular(root: Path, path: str, is_ours: bool = True) -> BinaryIO:
     """
     *above, name = path.split("/")
     top = _open_part(root, _FOLDER | (os.O_NOFOLLOW if is_ours else 0), is_ours=is_ours)
+    folder = _open_below(top, above, is_ours=is_ours)
     try:
-        with _open_inner(top, above, is_ours=is_ours) as folder:
-            descriptor = _open_part(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, folder, is_ours)
+        descriptor = _open_part(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, folder, is_ours)
     finally:
-        os.close(top)
+        os.close(folder)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(f"{path} is not a regular file")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import platform
 import re
@@ -27,7 +26,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import LogTable
 from goalseek.measurement.measure import OUTPUTS
 from goalseek.records import IterationRecord
-from goalseek.values import Outcome, to_plain
+from goalseek.values import Outcome, to_indented
 
 _FILES_BEFORE_CHECKPOINTS = frozenset(("git_before.txt", "env.json", "context.json.new"))
 _KEPT = (Outcome.KEPT, Outcome.BASELINE)
@@ -197,7 +196,7 @@ def write_summary(run_folder: Path, record: IterationRecord) -> None:
     lines += [f"- note: {note}" for note in record.notes]
     run_folder.mkdir(parents=True, exist_ok=True)
     (run_folder / "results_discussion.md").write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
-    write_atomic(run_folder / _RESULT, json.dumps(to_plain(record), indent=1) + "\n")
+    write_atomic(run_folder / _RESULT, to_indented(record) + "\n")
 
 
 def write_git_state(path: Path, refs: Refs, branch: str, commits: Iterable[str]) -> None:
@@ -215,7 +214,7 @@ def write_environment(path: Path) -> None:
         "system": platform.platform(),
         "machine": platform.machine(),
     }
-    path.write_text(json.dumps(facts, indent=1) + "\n")
+    path.write_text(to_indented(facts) + "\n")
 
 
 @functools.cache

@@ -66,7 +66,7 @@ class Seal:
     def digest(self, *parts: str) -> str:
         """The HMAC of these texts, in this order, as 64 hexadecimal digits."""
         joined = b"".join(len(raw).to_bytes(8, "big") + raw for raw in (part.encode() for part in parts))
-        return hmac.new(self._secret, joined, hashlib.sha256).hexdigest()
+        return hmac.digest(self._secret, joined, "sha256").hex()
 
     def of_record(self, row: Mapping[str, Any], before: str) -> str:
         """The seal of a record, as plain JSON, whose ledger commit follows ``before``, "" for the root."""
@@ -154,7 +154,7 @@ class Checkpoints:
 
     def load(self, name: CheckpointName, kind: type[Value], input_digest: str) -> Checkpoint | None:
         """The checkpoint, or None where there is none of this run with a valid seal and this input digest."""
-        stored = self._read(self.folder / f"{name}.json")
+        stored = self._read(name)
         return stored.decoded(kind, input_digest) if stored else None
 
     def save(self, name: CheckpointName, value: Any, input_digest: str, seconds: float) -> Checkpoint:
@@ -193,15 +193,15 @@ class Checkpoints:
         """The phases' answers of this run: of two with the same input digest, an attempt comes before a verdict."""
         answers = {}
         for path in sorted(self.folder.glob("*.json")):
-            if (name := CheckpointName.parse(path.stem)) and (stored := self._read(path)):
+            if (name := CheckpointName.parse(path.stem)) and (stored := self._read(name)):
                 answers[name] = stored
         return answers
 
-    def _read(self, path: Path) -> Checkpoint | None:
+    def _read(self, name: CheckpointName) -> Checkpoint | None:
         """A checkpoint's file, where it is one of this run, after the same record, and sealed."""
-        stored = _read_sealed(path, self._seal) or {}
+        stored = _read_sealed(f"{self.folder}/{name}.json", self._seal) or {}
         try:
-            if (stored["name"], stored["run_id"], stored["follows"]) != (path.stem, self.run_id, self._follows):
+            if (stored["name"], stored["run_id"], stored["follows"]) != (str(name), self.run_id, self._follows):
                 return None
             return Checkpoint(*(stored[key] for key in Checkpoint.__struct_fields__))
         except (KeyError, TypeError):
@@ -210,7 +210,7 @@ class Checkpoints:
     @staticmethod
     def stored_value(folder: Path, name: CheckpointName, seal: Seal) -> Any:
         """The value of a recorded iteration's checkpoint, as plain JSON; None where it is gone, or not sealed by us."""
-        stored = _read_sealed(folder / f"{name}.json", seal)
+        stored = _read_sealed(f"{folder}/{name}.json", seal)
         return stored.get("value") if stored else None
 
     @staticmethod
@@ -224,10 +224,11 @@ class Checkpoints:
         remove_if_exists(self.folder / f"{name}.json")
 
 
-def _read_sealed(path: Path, seal: Seal | None) -> dict[str, Any] | None:
+def _read_sealed(path: Path | str, seal: Seal | None) -> dict[str, Any] | None:
     """The file of a checkpoint as JSON, where the seal holds."""
     try:
-        stored = json.loads(path.read_text())
+        with open(path, "rb") as file:  # noqa: PTH123 - read often, and Path takes as long as the reading
+            stored = json.loads(file.read())
         body = to_line({key: stored[key] for key in stored if key != "seal"})
         is_sealed = seal is None or seal.holds(stored["seal"], "memory", body)
         return stored if is_sealed else None

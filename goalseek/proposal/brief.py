@@ -6,7 +6,6 @@ It has at most 32 KiB; its history is newest first and always has the best. ``ma
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from goalseek.project.limits import budgets_of
 from goalseek.proposal.measurement_text import describe_measurement, describe_rule, describe_smallest_gain
 from goalseek.proposal.past_tries import count_json_bytes, rank_rejected
 from goalseek.statistics.acceptance import describe_bounds
-from goalseek.values import Outcome, StopReason
+from goalseek.values import Outcome, StopReason, to_indented, to_line
 from goalseek.workspace.scope import Scope
 
 MAX_BYTES = 32 * 1024
@@ -53,7 +52,7 @@ def make_brief(
     kept_room = _KEPT_BYTES
     for past in history:
         row = _change_row(past)
-        if past.outcome == Outcome.KEPT and (kept_room := kept_room - len(json.dumps(row, indent=3)) - 3) >= 0:
+        if past.outcome == Outcome.KEPT and (kept_room := kept_room - len(to_indented(row, 3)) - 3) >= 0:
             kept.append(row)
     brief: dict[str, Any] = {
         "project": manifest.project.name,
@@ -123,7 +122,7 @@ def _change_row(past: PastIteration) -> dict[str, Any]:
 
 def as_json(brief: dict[str, Any]) -> str:
     """The brief as text of the file."""
-    return json.dumps(brief, indent=1) + "\n"
+    return to_indented(brief) + "\n"
 
 
 def remaining_budget(limits: Limits, standing: Standing) -> dict[str, Any]:
@@ -156,7 +155,7 @@ def _row_and_size(past: PastIteration) -> tuple[dict[str, Any], int]:
         "needed": past.needed,
         "why": _cut(past.why, _WHY_BYTES),
     }
-    text = json.dumps(row, indent=1)
+    text = to_indented(row)
     return row, len(text) + 2 * (text.count("\n") + 1) + 2
 
 
@@ -172,9 +171,9 @@ def _last_lines_within(lines: Sequence[str], limit: int) -> list[str]:
     for line in reversed(lines):
         if limit < 64:
             break
-        while line and len(json.dumps(line)) > limit:
-            line = line[: len(line) * limit // (len(json.dumps(line)) + 1)]
-        limit -= len(json.dumps(line)) + 6
+        while line and len(to_line(line)) > limit:
+            line = line[: len(line) * limit // (len(to_line(line)) + 1)]
+        limit -= len(to_line(line)) + 6
         last_lines.insert(0, line)
     return last_lines
 
@@ -183,12 +182,12 @@ def _cut(text: str, limit: int) -> str:
     """One line, at most so many bytes of JSON long."""
     line = " ".join(text.split())
     while count_json_bytes(line) > limit:
-        line = line[: len(line) * limit // (len(json.dumps(line)) + 1) - 1].rstrip("…") + "…"
+        line = line[: len(line) * limit // (len(to_line(line)) + 1) - 1].rstrip("…") + "…"
     return line
 
 
 def _tail(text: str, limit: int) -> str:
     """The end of a text, at most so many bytes of JSON long."""
     while count_json_bytes(text) > limit:
-        text = text[-(len(text) * limit // (len(json.dumps(text)) + 1)) :]
+        text = text[-(len(text) * limit // (len(to_line(text)) + 1)) :]
     return text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +35,7 @@ from goalseek.records import PROVIDER_FAILED
 from goalseek.sandbox.environment import Redactor, credentials_in_manifest
 from goalseek.sandbox.supervisor import ProgramResult, was_killed
 from goalseek.sandbox.view import Launch
-from goalseek.values import Usage, to_plain
+from goalseek.values import Usage, to_indented
 from goalseek.workspace.workspace import Workspace
 
 _WHOLE_MINUTES = 600.0  # seconds, above which minutes are told as whole ones
@@ -191,7 +190,7 @@ class _IterationCall(AgentLaunch, kw_only=True):
             rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, rejected.usage, edits)
         number, text = self.briefing.context.iteration, patch.decode("utf-8", "surrogateescape")
         recording = Recording(number, self.name, self.sent_prompt, reply, text, rejection)
-        line = self.secrets.redact_text(json.dumps(to_plain(recording), indent=1)) + "\n"
+        line = self.secrets.redact_text(to_indented(recording)) + "\n"
         write_atomic(self.recordings / file_name(number, self.name), line, durable=True)
 
     def _undo(self) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import re
 from collections.abc import Sequence
 from itertools import islice
@@ -26,7 +25,7 @@ from goalseek.phase_values import Ahead, PastIteration
 from goalseek.project.project import Project
 from goalseek.records import PROVIDER_FAILED, IterationRecord
 from goalseek.statistics.stacking import ELIGIBLE
-from goalseek.values import Outcome, Reason
+from goalseek.values import Outcome, Reason, to_line
 from goalseek.workspace.scope import Scope
 
 _SENTENCES = {
@@ -187,7 +186,7 @@ def _cut_note(count: int) -> str:
 
 def count_json_bytes(text: str) -> int:
     """The bytes of a text in JSON, without its quotes."""
-    return len(json.dumps(text)) - 2
+    return len(to_line(text)) - 2
 
 
 def past_try(
