@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -266,9 +266,8 @@ def _to_fields(value: Any) -> Any:
     """What the JSON encoder writes for a value that it does not know."""
     if isinstance(value, datetime):
         return value.isoformat()
-    # A loop: this is called for every value of every record.
-    row = {}
-    for name in _field_names(type(value)):
+    row, kind = {}, cast(Any, type(value))
+    for name in _field_names(kind):
         item = getattr(value, name)
         if item not in _OPTIONAL.get(name, ()):
             row[name] = item
