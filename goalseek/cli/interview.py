@@ -105,7 +105,6 @@ class Interview:
         return self.ask_all(answers, asdict(answers).keys() - is_open)
 
     def ask(self, question: str, answers: Answers) -> Answers:
-        """Asks one question; gives the answers with the new one in them."""
         if question == "name":
             return replace(answers, name=ask_person(_QUESTIONS[question], answers.name, self._read_name))
         if question == "run":
@@ -292,7 +291,6 @@ def guess_outputs(question: str, answers: Answers, paths: Collection[str]) -> tu
 
 
 def format_globs(patterns: tuple[str, ...]) -> str:
-    """The globs as one answer, as ``parse_globs`` reads it."""
     return " ".join(f'"{pattern}"' if re.search(r"[\s,]", pattern) else pattern for pattern in patterns)
 
 

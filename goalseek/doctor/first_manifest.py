@@ -42,9 +42,15 @@ _SOURCE_FOLDERS = ("src", "lib")
 _MAXIMIZED = "accuracy score f1 auc throughput".split()
 _MINIMIZED = "loss error rmse seconds bytes".split()
 _RUNNERS = {".py": "python", ".sh": "sh", ".js": "node", ".rb": "ruby", ".jl": "julia", ".r": "Rscript"}
+_NOTHING = "true"  # the command that leaves the files as they are, for the next one to score
 _NUMBER = r"([-+.\deE]+)"
 _WORD_BEFORE_GROUP = re.compile(r"(?<![\\\w])([A-Za-z_]\w+)(?:\\s|[\s:=*+])+\((?!\?)")  # accuracy of accuracy ([0-9.]+)
 _FILE_NAME = re.compile(r"""["']([\w./-]+\.[A-Za-z]\w*)["']""")
+HEAD_LINE = (
+    "#:schema ./.goalseek/manifest.schema.json\n"
+    "# What goalseek improves, and what it may change for that. Every key: goalseek help manifest\n"
+)
+UNMEASURED = "# goalseek init found no number yet. Once it is mended and committed, goalseek init measures this again:"
 
 
 class Answers(Struct, frozen=True):
@@ -143,18 +149,7 @@ def with_own_python(command: str, folder: Path) -> str:
     return f"{own_python(folder)}{space}{rest}" if is_missing and own_python(folder) else command
 
 
-HEAD_LINE = (
-    "#:schema ./.goalseek/manifest.schema.json\n"
-    "# What goalseek improves, and what it may change for that. Every key: goalseek help manifest\n"
-)
-
-
-_NOTHING = "true"  # the command that leaves the files as they are, for the next one to score
-UNMEASURED = "# goalseek init found no number yet. Once it is mended and committed, goalseek init measures this again:"
-
-
 def names_hidden(command: str, hidden: Sequence[str]) -> bool:
-    """Whether a word of a command is a hidden file."""
     return parse_command(command).names(matcher(tuple(hidden)))
 
 
@@ -244,7 +239,6 @@ def check_manifest(path: Path, answers: Answers) -> ManifestFile:
 
 
 def text_with_problem(loaded: ManifestFile, problem: GoalseekError) -> str:
-    """The manifest's text, with a comment that says what kept it from being measured."""
     lines = f"{problem.message}\nWhat to do: {problem.hint}".splitlines()
     printable = ("".join(letter if letter.isprintable() else " " for letter in line) for line in lines)
     comment = "".join(f"#   {line}".rstrip() + "\n" for line in printable)

@@ -73,7 +73,6 @@ def _hidden_files(subject: Subject) -> dict[str, Path]:
 
 
 def self_reported_score(manifest: Manifest) -> Finding | None:
-    """The note on a score that the candidate's own process makes; None where it does not."""
     command = _source_of(manifest, manifest.metric)
     return next((one for one in _self_reports(manifest, command) if one.remedy), None) if command else None
 
@@ -102,7 +101,6 @@ def own_time_note(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[Fi
 
 
 def cheat_remedy(manifest: Manifest) -> str:
-    """What to change where a cheat won."""
     metric, command = manifest.metric, _source_of(manifest, manifest.metric)
     if metric.source in TIME_SOURCES:
         text = "keep a checksum of the answer, not the answer, beside the timed program; and hide its input"
@@ -121,7 +119,6 @@ def cheat_remedy(manifest: Manifest) -> str:
 
 
 def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Finding]:
-    """Notes on numbers that the candidate's own process reports, and on success that is only its exit code."""
     if command.sees == "hidden":
         return
     readings = [reading for reading in (manifest.metric, *manifest.guard) if _source_of(manifest, reading) == command]
@@ -162,8 +159,7 @@ def describe_reading(reading: Reading) -> str:
 
 
 def _source_of(manifest: Manifest, reading: Reading) -> VerifyCommand | None:
-    """The command that a number comes from; for a file in ``outputs``, the last command with it."""
-    if reading.source == "json":
+    if reading.source == "json":  # of commands that hand this file on, the last wrote it
         for command in reversed(manifest.commands):
             if command.sees != "hidden" and matcher(command.outputs)(reading.path):
                 return command

@@ -48,11 +48,6 @@ class Ablation(Struct, frozen=True):
     left_out: tuple[int, ...]
     result: str
 
-    @property
-    def sentences(self) -> list[str]:
-        """All in words, a line each."""
-        return [*(change.why for change in self.changes), self.result]
-
 
 def needs_one_run(metric: Metric, standing: Standing) -> bool:
     """Whether one run of each tree is enough, because the same code has always given the same number."""
@@ -112,7 +107,6 @@ class _Comparison:
                 self._stored.setdefault(run.tree, deque()).appendleft(measurements.value_before(run))
 
     def judge(self, record: IterationRecord) -> AblatedChange:
-        """Whether a change earns its lines."""
         number, objects, best = record.iteration, self._project.repository.objects, self._chain.end
         name = f"iteration {number}, {commit_title(record)}"
         try:

@@ -62,6 +62,7 @@ def look_at_holdout(project: Project, config: Config, is_end: bool) -> None:
             commit_hash=commit.commit,
             ruler=standing.ruler,
             reason="begun",
+            # It is charged for a look that was killed.
             seconds=round(measurements.seconds_outside(project, holdout_key(standing)).before, 6),
             why=f"a look at the {side}, iteration {commit.iteration}, begins",
         )

@@ -28,7 +28,7 @@ from goalseek.values import Phase, Reason, StopReason, Usage
 
 
 def seconds_to_settle(manifest: Manifest, standing: Standing) -> float:
-    """Seconds that settling would take; 0 where it is not needed."""
+    """0 where it is not needed."""
     pairs = manifest.metric.settle if needs_settling(manifest, standing) else 0
     return pairs * _seconds_of_pair(standing) if pairs else 0.0
 

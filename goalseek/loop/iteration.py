@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from goalseek.doctor.checks import find_unseen_script
 from goalseek.doctor.diagnose import find_missing_path
-from goalseek.doctor.provider_checks import find_unseen_script
 from goalseek.errors import Rejected
 from goalseek.git.repository import roll_back
 from goalseek.ledger.checkpoints import Begun, CheckpointName

@@ -189,7 +189,7 @@ def _carry_out(
     make_promotion = _promotion_maker(options, manifest, repository, left_out)
     patch = commit = result = None
     is_page = options.patch != "-" and not wants_json(options)
-    for line in ablation.sentences if ablation else ():
+    for line in (*(change.why for change in ablation.changes), ablation.result) if ablation else ():
         print(one_line(line)) if is_page else print_message(options, one_line(line))
     with as_user.temporary_objects(repository) as objects:
         promotion = make_promotion(objects)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from goalseek.doctor.provider_checks import writable_files
+from goalseek.doctor.checks import writable_files
 from goalseek.errors import Rejected
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Entry
