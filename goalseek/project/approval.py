@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from goalseek.disk import read_object, remove_if_exists, write_atomic
+from goalseek.disk import read_object, write_atomic
 from goalseek.errors import GoalseekError
 from goalseek.git.paths import quote_path
 from goalseek.ledger.checkpoints import Begun, Checkpoint, CheckpointName, Checkpoints, under_way
@@ -127,35 +127,23 @@ def open_questions(manifest: Manifest, runs: Path, standing: Standing, run_id: s
 def save_approval(logs: Path, question: Question, word: Approval, why: str = "") -> None:
     """It replaces an answer that has not taken effect yet."""
     content = json.dumps({**_question_key(question), "word": word, "why": why}) + "\n"
-    write_atomic(_path_of_answer(logs, question.iteration), content, durable=True)
+    write_atomic(approval_file(logs, question.iteration), content, durable=True)
 
 
 def read_approval(logs: Path, question: Question) -> Approval | None:
-    """The stored answer to this question; None where there is none that has not taken effect.
-
-    Call ``remove_approval`` once the iteration has recorded it.
-    """
+    """The stored answer to this question, if any. LOG deletes it once the iteration has recorded it."""
     word = read_answer(logs, question).get("word")
     return word if word in ("approve", "decline") else None
 
 
 def read_answer(logs: Path, question: Question) -> dict[str, Any]:
     """The stored answer to this question, with ``word`` and ``why``; empty where there is none."""
-    answer = read_object(_path_of_answer(logs, question.iteration))
+    answer = read_object(approval_file(logs, question.iteration))
     return answer if _question_key(question).items() <= answer.items() else {}
 
 
-def has_approval(logs: Path, iteration: int) -> bool:
-    """Whether an answer is stored, to whichever question of this iteration."""
-    return _path_of_answer(logs, iteration).exists()
-
-
-def remove_approval(logs: Path, iteration: int) -> None:
-    remove_if_exists(_path_of_answer(logs, iteration))
-
-
-def _path_of_answer(logs: Path, iteration: int) -> Path:
-    """A file of its own for each iteration: several are asked about at once, and answered by several processes."""
+def approval_file(logs: Path, iteration: int) -> Path:
+    """The file of the answer, to whichever question of this iteration: several are asked about and answered at once."""
     return logs / f"word-{iteration}.json"
 
 

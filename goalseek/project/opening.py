@@ -65,6 +65,7 @@ def open_project(
     ``doing`` is the command that it is opened for, as others who want the lock are told.
     """
     refuse_missing_home(loaded)
+    watch = watch or Observer()
     repository = open_repository(loaded)
     places = cache_paths(repository.location, base_of(loaded, repository.top), repository.name)
     add_own(places.home)
@@ -73,26 +74,20 @@ def open_project(
     paths = (loaded.logs.parent, home / ".gitignore", home / "manifest.schema.json", home)
     new_paths = tuple(path for path in paths if not os.path.lexists(path))  # others are another climb's or the user's
     try:
-        state_path = loaded.state
         repository.make_own()
-        with (
-            project_lock(
-                repository.own,
-                lambda: read_picture(state_path).phase_in_words(is_for=True),
-                doing,
-                loaded.path.resolve(),
-            ),
-            process.marking_programs(trusted_mark(places.owner)),
-        ):
+        lock = project_lock(
+            repository.own, lambda: read_picture(loaded.state).phase_in_words(is_for=True), doing, loaded.path.resolve()
+        )
+        with lock, process.marking_programs(trusted_mark(places.owner)):
             if kill_leftovers(places.owner, repository.own / PROGRAMS_LOCK):
-                (watch or Observer()).on_note("programs of a run that was killed were still at work; they were ended")
+                watch.on_note("programs of a run that was killed were still at work; they were ended")
             homes = [AgentHome(home) for lane in places.lanes() for home in (lane.agent, lane.reviewer)]
             for path in (path for home in homes for path in home.collect_renewed_logins()):
-                (watch or Observer()).on_note(f"a login that the agent renewed before the kill was put back: {path}")
+                watch.on_note(f"a login that the agent renewed before the kill was put back: {path}")
             remove_stale_locks(repository, places)
             repository.objects.bring_back()
             remove_scratch_files(_own_git_folders(repository, places))
-            project = Project(loaded, repository, places, watch or Observer(), provider_table)
+            project = Project(loaded, repository, places, watch, provider_table)
             has_failed = False
             try:
                 begin_or_resume_run(project, is_new)
@@ -165,28 +160,25 @@ def refuse_foreign_logs(loaded: ManifestFile, next_iteration: int) -> None:
 
 def begin_or_resume_run(project: Project, is_new: bool) -> None:
     """Resumes the run of the last record, or begins one, which is recorded with its first iteration."""
-    run_file = project.repository.own / "run"
+    run_file, recorded = project.repository.own / "run", project.standing.run_id
     run_id = run_file.read_text().strip() if run_file.exists() else ""
     if is_new:
-        refuse_while_asking(project, "a new run", run_id or project.standing.run_id)
-    if is_new or not project.standing.run_id:
+        refuse_while_asking(project, "a new run", run_id or recorded)
+    if is_new or not recorded:
         if is_new or not run_id:
             run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
             run_file.write_text(run_id + "\n")
-        project.began = "asked for" if is_new else "first"
-        project.run_id = run_id
-    elif run_id == project.standing.run_id:
+        project.began, project.run_id = "asked for" if is_new else "first", run_id
+    elif run_id == recorded:
         remove(run_file)
     elif run_id:
-        project.began = "asked for"
-        project.run_id = run_id
+        project.began, project.run_id = "asked for", run_id
 
 
 def refuse_while_asking(project: Project, action: str, run_id: str = "") -> None:
     """Raises GoalseekError where ``action``, in words, would leave a candidate behind that waits for approval."""
-    if question := open_question(
-        project.loaded.manifest, project.loaded.runs, project.standing, run_id or project.run_id
-    ):
+    loaded = project.loaded
+    if question := open_question(loaded.manifest, loaded.runs, project.standing, run_id or project.run_id):
         message = f"iteration {question.iteration} waits for your approval, so {action} has to wait as well"
         raise GoalseekError(message, f"{commands_for(question)}; then goalseek iterate, then this again", USAGE)
 

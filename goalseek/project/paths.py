@@ -1,7 +1,7 @@
 """The folder that a climb belongs to, and the records that only git has here.
 
 Manifests of one name in two folders of a repository would share branch and records, so one folder has the name; the
-others are refused. Records that were fetched are in git first: a hint says how to write them to ``results.jsonl``.
+others are refused.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from goalseek.records import IterationRecord
 from goalseek.workspace.shared_folders import SHARES_CHANGED
 
 _FILE = "folder"
-
-
 TWO_NAMES = "two climbs need two names: give this manifest a project.name of its own, or climb there"
 
 
@@ -71,10 +69,8 @@ def manifest_of_running_climb(loaded: ManifestFile, location: Location | None = 
     try:
         return load(Path(holder.manifest))
     except (GoalseekError, OSError) as error:
-        folder = Path(holder.manifest).parent
-        raise GoalseekError(
-            f"the climb is at work in {folder}: {holder}; {error}", "run this command there", UNFIT
-        ) from None
+        message = f"the climb is at work in {Path(holder.manifest).parent}: {holder}; {error}"
+        raise GoalseekError(message, "run this command there", UNFIT) from None
 
 
 def save_folder(loaded: ManifestFile, location: Location) -> None:
@@ -93,10 +89,9 @@ def _manifest_prefix(loaded: ManifestFile, location: Location) -> str:
 
 
 def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
-    """A hint how to write the records here that only git has; "" where there are none, and while a run writes them.
+    """A hint how to write the records here that only git has, fetched ones say; "" where none is missing.
 
-    There are none to miss before the first baseline. ``location`` is that of the repository, where it is known. Where
-    the climb is another folder's, that is said.
+    None is before the first baseline, nor while a run writes them. Where the climb is another folder's, that is said.
     """
     name = loaded.manifest.project.name
     ref = f"refs/goalseek/{name}/ledger"
@@ -115,9 +110,8 @@ def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
     if newest_number <= last_number or lock_holder(location.own(name)):
         return ""
     count = newest_number - last_number
-    message = (
-        "the records are" if last_number < 0 else f"{count} newer records are" if count > 1 else "a newer record is"
-    )
+    message = "a newer record is" if count == 1 else f"{count} newer records are"
+    message = "the records are" if last_number < 0 else message
     return f"{message} in git, as {ref}: goalseek audit --rebuild writes {'it' if count == 1 else 'them'} here"
 
 

@@ -22,6 +22,8 @@ REASONS_LIMIT = 6
 MIN_FRUITLESS = 5
 MEDIAN_OF = 15
 PACE_ITERATIONS = 5
+MIN_KEEPS = 5
+STANDARD_ERRORS = 4.0  # of a proportion
 
 
 class Progress(Struct, frozen=True):
@@ -51,10 +53,7 @@ def progress_of(
     invocation_spendings: tuple[BudgetUse, ...] = (),
     read_at: str = "",
 ) -> Progress:
-    """The progress of a standing and its last records.
-
-    ``own`` is the provider's name and model, ``invocation_spendings`` are those of the invocation's own bounds.
-    """
+    """``own`` is the provider's name and model, ``invocation_spendings`` are those of the invocation's own bounds."""
     records = list(newest_first)
     tries = [record for record in records if record.outcome != Outcome.BASELINE]
     keeps = [record for record in reversed(tries) if record.epoch == standing.epoch and record.outcome == Outcome.KEPT]
@@ -95,10 +94,6 @@ def median_iteration_seconds(newest_first: Iterable[IterationRecord]) -> float |
     tries = (record for record in newest_first if record.outcome != Outcome.BASELINE)
     seconds = [sum(record.seconds.values()) for record in islice(tries, PACE_ITERATIONS)]
     return median(seconds) if seconds else None
-
-
-MIN_KEEPS = 5
-STANDARD_ERRORS = 4.0  # standard errors of a proportion
 
 
 def needs_settling(manifest: Manifest, standing: Standing) -> bool:

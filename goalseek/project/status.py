@@ -1,7 +1,4 @@
-"""The overview that ``status`` shows: standing, ``state.json``, differences from the ruler, and what to type next.
-
-It only reads: no lock is held, so it can be asked while a climb is at work.
-"""
+"""The overview that ``status`` shows: standing, ``state.json``, differences from the ruler, and what to type next."""
 
 from __future__ import annotations
 
@@ -43,8 +40,6 @@ if typing.TYPE_CHECKING:
     from goalseek.project.approval import Approval, Question
 
 UNSENT = "unsent.txt"
-
-
 _JSON_KEYS = """project status metric direction unit run_id iteration phase phase_started_at heartbeat_at silent
     stop_reason first baseline best last stagnation outcomes spend limits differs warnings readable unsent settled
     holdout cost waits word next folder turn proposers under_way balance questions""".split()
@@ -52,11 +47,10 @@ _LEFT_OUT_WHERE_EMPTY = ("unit", "under_way", "balance", "questions")
 
 
 class Overview(Struct, frozen=True):
-    """All that ``status`` shows: the picture, the standing of the run with what is in no record yet, and texts.
+    """What ``status`` shows. ``standing`` is that of the run, with spend that is not recorded yet.
 
     ``waits`` is the oldest question that waits for a person, ``word`` the approval given to it, ``questions`` are all.
-    ``readable`` are notes on answers that candidate code can read; ``unsent`` says how many notifications failed, and
-    why.
+    ``readable`` are notes on answers that candidate code can read; ``unsent`` is on notifications that failed.
     """
 
     project: str
@@ -78,11 +72,7 @@ class Overview(Struct, frozen=True):
     turn: Turn
 
     def plain(self) -> dict[str, Any]:
-        """What ``status --json`` prints.
-
-        ``baseline`` is the one that the gain is counted from, ``first`` the first of all where that is another;
-        ``questions`` are there where they are several.
-        """
+        """What ``status --json`` prints; ``first`` is the first baseline where the gain is counted from another."""
         standing, last = self.standing, self.standing.last
         values = {
             **structs.asdict(self.picture),
@@ -103,7 +93,7 @@ class Overview(Struct, frozen=True):
 def read_overview(
     loaded: ManifestFile, location: Location | None = None, readable: tuple[str, ...] | None = None
 ) -> Overview:
-    """The overview, from records and ``state.json``; git is asked only what differs from the ruler. Holds no lock.
+    """The overview, from records and ``state.json``. It holds no lock, so it can be asked while a climb is at work.
 
     ``location`` is that of the repository, where it is known; ``readable`` those notes, for which shared files are
     read, from an earlier overview. Raises GoalseekError outside a repository.
@@ -220,21 +210,18 @@ def _next_step(picture: Picture, standing: Standing, limit_text: str, promote_hi
 def _promote_hint(manifest: Manifest, standing: Standing) -> str:
     """A sentence on what ``goalseek promote`` may take home, keeps of an earlier ruler included; "" for nothing.
 
-    Which of it HEAD has already takes merges of git, which promote makes. Where it was settled as worse than the
-    baseline, the sentence says so, and names the way back; it also says where settling has shown no gain.
+    It leaves open which of that HEAD has already: only merges of git, which promote makes, tell.
     """
+    promote = "goalseek promote takes home what HEAD lacks of"
     if warning := standing.worse_than_baseline:
         return warning
     if standing.keeps:
         before = "goalseek settle measures the gain afresh; " if needs_settling(manifest, standing) else ""
         before = f"{no_gain}; " if (no_gain := standing.settled.result.no_gain if standing.settled else "") else before
-        return f"{before}goalseek promote takes home what HEAD lacks of the kept changes"
+        return f"{before}{promote} the kept changes"
     if standing.taken_back:
-        return (
-            "all that was kept since the baseline was taken back; goalseek promote takes home what HEAD lacks of that"
-        )
-    before = "goalseek promote takes home what HEAD lacks of what was kept before the last baseline"
-    return before if standing.has_kept else ""
+        return f"all that was kept since the baseline was taken back; {promote} that"
+    return f"{promote} what was kept before the last baseline" if standing.has_kept else ""
 
 
 def _silence_text(picture: Picture, holder: Holder) -> str:

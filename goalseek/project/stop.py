@@ -27,6 +27,9 @@ _RELATIONS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
+_REQUEST_FILE = "stop.json"
+_HOLDER_WAIT_SECONDS = 1.0
+STOPPABLE_SECONDS = 300.0
 
 
 class Until(Struct, frozen=True):
@@ -52,7 +55,6 @@ class Ends(Struct, frozen=True):
     until: Until | None = None
 
     def spendings(self, count: int, seconds: float) -> tuple[BudgetUse, ...]:
-        """What is spent of the invocation's own bounds."""
         rows = ((StopReason.ITERATIONS, count, self.count), (StopReason.TIME, seconds, self.seconds))
         return tuple(BudgetUse(name, spent, most, "now") for name, spent, most in rows if most is not None)
 
@@ -79,11 +81,6 @@ def parse_until(text: str, names: tuple[str, ...]) -> Until:
     return Until(match[1], match[2], float(match[3]))
 
 
-_REQUEST_FILE = "stop.json"
-_HOLDER_WAIT_SECONDS = 1.0
-STOPPABLE_SECONDS = 300.0
-
-
 def request_stop(own: Path) -> Holder | None:
     """Asks the climb at work to stop. Gives the holder of the lock, or None where nobody holds it.
 
@@ -96,12 +93,9 @@ def request_stop(own: Path) -> Holder | None:
     if holder is None:
         return None
     if not holder.is_climbing:
-        command = f"goalseek {holder.doing}" if holder.doing else "another command"
-        explanation = (
-            "it ends by itself; to end it at once"
-            if holder.doing
-            else "another version of goalseek began it; to end it"
-        )
+        command, explanation = "another command", "another version of goalseek began it; to end it"
+        if holder.doing:
+            command, explanation = f"goalseek {holder.doing}", "it ends by itself; to end it at once"
         hint = f"{explanation}: {holder.stop_hint}" if holder.pid else "try again"
         raise GoalseekError(f"{command} is at work, and goalseek stop does not reach it: {holder}", hint, LOCKED)
     write_atomic(own / _REQUEST_FILE, _request_for(holder), durable=True)

@@ -21,7 +21,7 @@ from goalseek.locks import LOCK, project_lock
 from goalseek.measurement.measure import move_outputs, open_once_files
 from goalseek.measurement.metric import RunFolder
 from goalseek.measurement.verifier import copy_given_folders
-from goalseek.project.approval import remove_approval
+from goalseek.project.approval import approval_file
 from goalseek.project.stop import take_stop_request
 from goalseek.sandbox.bubblewrap import _make_mount_point
 from goalseek.sandbox.home import AgentHome
@@ -117,7 +117,7 @@ ACTS: dict[str, Callable[[Path], object]] = {
     "attempts": lambda own: clear_attempts(own / INSIDE),
     "outputs": lambda own: move_outputs(own / "none", own / INSIDE),
     "scratch files": lambda own: remove_scratch_files([own / INSIDE]),
-    "word": lambda own: remove_approval(own / INSIDE, 1),
+    "word": lambda own: disk.remove_if_exists(approval_file(own / INSIDE, 1)),
     "stop": lambda own: take_stop_request(own / INSIDE),
     "mount point": lambda own: _make_mount_point(own / INSIDE / "new", is_folder=True),
     "cache": lambda own: _link_from_home(view_of(own / "tree", own / "other", Path("/home/agent/a/b/c/new"))),

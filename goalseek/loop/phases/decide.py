@@ -144,7 +144,7 @@ def needs_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decisio
 def _has_answer(iteration: Iteration, attempt: OpenAttempt) -> bool:
     """Whether a person has answered; the newest question may be about a later attempt, where this one was moved."""
     logs = iteration.project.loaded.logs
-    question = _question(iteration) if approval.has_approval(logs, iteration.number) else None
+    question = _question(iteration) if approval.approval_file(logs, iteration.number).exists() else None
     if not (question and attempt.candidate and question.commit == attempt.candidate.commit):
         return False
     return approval.read_approval(logs, question) is not None

@@ -18,7 +18,7 @@ from goalseek.loop.steps import StepRunner
 from goalseek.measurement.ruler import Ruler
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project import landing
-from goalseek.project.approval import remove_approval
+from goalseek.project.approval import approval_file
 from goalseek.proposal.launch import forget_calls
 from goalseek.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.values import Outcome, Phase, to_plain
@@ -60,7 +60,7 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     else:
         forget_calls(*project.places.lanes())
     if ruler is None:
-        remove_approval(project.loaded.logs, iteration.number)
+        remove_if_exists(approval_file(project.loaded.logs, iteration.number))
     if iteration.seat.lanes.is_alone:  # of several the queue tells it, once the others may go on meanwhile
         project.watch.on_record(sealed_record)
     return sealed_record
