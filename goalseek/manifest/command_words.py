@@ -28,11 +28,10 @@ _END_OF_WORD = re.compile(r"""(?:\$\w+|[\s;|&<>()'"`=:,{}$])+""")
 
 
 class Word(Struct, frozen=True):
-    """A word of a command. ``role`` is "" where it is in the position neither of a program nor of a script.
+    """A word of a command. ``role`` is "" in any other position; it may still name a program: ``hyperfine 'one x'``.
 
-    Such a word may still be a program's bare name, as in ``hyperfine 'one x'``. A script ``is_guess`` where no
-    interpreter in the position of a program reads it by its path: it is sourced, a module, or named after an
-    interpreter that stands elsewhere.
+    A script ``is_guess`` where no interpreter in the position of a program reads it by its path: it is sourced, a
+    module, or named after an interpreter that stands elsewhere.
     """
 
     text: str

@@ -45,10 +45,9 @@ def isolation_of(manifest: Manifest) -> str:
 
 
 def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
-    """The verify commands in which candidate code runs beside hidden files.
+    """The verify commands in which candidate code runs beside hidden files, but for ``timed_program``.
 
-    A program that is only timed is not among them: see ``timed_program``. Where nothing is hidden, only those are that
-    should score without candidate code, and run a script of the candidate.
+    Where nothing is hidden, they are those that should score without candidate code, and run a script of it.
     """
     commands, timed = manifest.commands, timed_program(manifest)
     hidden = [command for command in commands if command != timed and command.sees == "hidden"]
@@ -108,7 +107,6 @@ def unchecked_time(manifest: Manifest) -> Finding | None:
 
 
 def exposures(manifest: Manifest) -> Iterator[Finding]:
-    """What is wrong with the commands in which candidate code can read what the manifest hides."""
     names = exposing_commands(manifest)
     for command in (command for command in manifest.commands if command.name in names):
         scripts = candidate_scripts(manifest, command) if command.sees == "hidden" else set()
@@ -126,11 +124,7 @@ def fixed_seed_line(text: str) -> int | None:
 
 
 def may_show_answers(manifest: Manifest) -> bool:
-    """Whether files have to be looked at to know what candidate code can read of the answers, or of who scores.
-
-    That is where paths are shared, where a program is timed, and where a command that scores among hidden files names
-    a script that no glob hides.
-    """
+    """Whether files have to be looked at to know what candidate code can read of the answers, or of who scores."""
     if manifest.scope.share or timed_program(manifest):
         return True
     is_hidden = matcher(manifest.scope.hidden)
@@ -139,9 +133,9 @@ def may_show_answers(manifest: Manifest) -> bool:
 
 
 def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[Finding]:
-    """A note on each command that scores by one of the ``visible`` files.
+    """A note on each command that scores by one of the ``visible`` files, which no glob hides.
 
-    They are all that is not hidden; what the candidate can write itself is left to ``candidate_scripts``.
+    What the candidate can write itself is left to ``candidate_scripts``.
     """
     is_writable, is_read_only = matcher(manifest.scope.writable), matcher(manifest.scope.read_only)
     for command in manifest.commands:

@@ -41,7 +41,6 @@ def _optional(text: Any) -> Any:
 
 
 def _bounded(fits: Callable[[Any], bool], remedy: str, kind: Any = int, none: str | None = None) -> _Read:
-
     def read(text: Any) -> Any:
         if isinstance(text, kind) and not fits(text):
             raise ValueError(remedy)
@@ -87,7 +86,6 @@ def _name(text: Any) -> Any:
 
 
 def is_branch_prefix(text: str) -> bool:
-    """Whether the name of a branch may begin with this text and a slash."""
     part = r"[A-Za-z0-9_-]([A-Za-z0-9._-]*[A-Za-z0-9_-])?"
     return bool(re.fullmatch(rf"{part}(/{part})*", text)) and not re.search(r"\.\.|\.lock(/|$)|^-", text)
 

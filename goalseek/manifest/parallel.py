@@ -18,14 +18,14 @@ def one_bench_reason(manifest: Manifest) -> str:
 
 
 def benches_of(manifest: Manifest, jobs: int | None) -> int:
-    """How many measurements are made at once; ``jobs`` is what ``iterate --jobs`` asks for, None without it."""
+    """``jobs`` is what ``iterate --jobs`` asks for, None without it."""
     return 1 if one_bench_reason(manifest) else jobs or manifest.parallel.benches
 
 
 def agents_of(
     manifest: Manifest, jobs: int | None, median_proposal: float | None, median_measurement: float | None
 ) -> int:
-    """How many proposals are made at once; ``jobs`` is what ``iterate --jobs`` asks for, None without it.
+    """``jobs`` is as for ``benches_of``.
 
     With "auto" as many as keep every bench at work: benches * (1 + ``median_proposal`` / ``median_measurement``), the
     medians being seconds of this climb's iterations, None where it has none yet; at most 8, at least one a bench.

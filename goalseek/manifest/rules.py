@@ -8,16 +8,7 @@ from collections.abc import Iterator, Sequence
 from goalseek.git.ignore import compile_pattern, matcher
 from goalseek.git.paths import first_overlap
 from goalseek.manifest.command_words import parse_command
-from goalseek.manifest.tables import (
-    FRESH,
-    TIME_SOURCES,
-    Holdout,
-    Manifest,
-    ProviderTable,
-    Reading,
-    ReviewTable,
-    Search,
-)
+from goalseek.manifest.tables import FRESH, TIME_SOURCES, Holdout, Manifest, ProviderTable, Reading, ReviewTable, Search
 
 _BYTECODE = ("a.pyc", "a.cpython-311.pyc")
 Location = tuple[str | int, ...]
@@ -25,7 +16,6 @@ Fault = tuple[Location, str]
 
 
 def check_rules(manifest: Manifest) -> Iterator[Fault]:
-    """All faults between keys that are right by themselves, each as (location of the key, reason)."""
     if not manifest.commands:
         others = " beside the holdout's" if manifest.verify else ""
         yield ("verify",), f'needs at least one command{others}: [[verify]] with run = "..."'
@@ -59,7 +49,7 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
     if manifest.provider:
         yield from check_provider_table(("provider",), manifest.provider)
     if manifest.review:
-        yield from check_review(manifest.review, authors_of(manifest.provider, manifest.search.rotate))
+        yield from _check_review(manifest.review, authors_of(manifest.provider, manifest.search.rotate))
     yield from _check_rotation(manifest.search, manifest.provider)
     yield from _check_repeats("price", "model", [price.model for price in manifest.price], "has a price already")
     yield from _check_once(manifest)
@@ -111,7 +101,7 @@ def _overlap_text(path: str, other: str, remedy: str) -> str:
 
 
 def _check_once(manifest: Manifest) -> Iterator[Fault]:
-    """A fault where a number comes from a command that runs once: it could never be measured again."""
+    """A number that comes from a command that runs once could never be measured again."""
     indices = [index for index, command in enumerate(manifest.verify) if command.once]
     if indices and len(indices) == len(manifest.commands):
         yield ("verify", indices[-1], "once"), "nothing would be left to repeat: the last command makes the number"
@@ -140,7 +130,6 @@ def _check_reading(location: Location, reading: Reading, manifest: Manifest) -> 
 
 
 def check_expressions(location: Location, reading: Reading | Holdout) -> Iterator[Fault]:
-    """Faults for a query that is no JMESPath, and a regular expression that does not compile or has not one group."""
     if reading.query is not None:
         import jmespath
 
@@ -172,7 +161,7 @@ _PLAY_EDITS = ("scripted", "tune")
 
 
 def check_provider_table(location: Location, table: ProviderTable, inner: tuple[str, ...] = ()) -> Iterator[Fault]:
-    """The faults of a provider's table and of those in it. ``inner`` are keys that an inner table must not set."""
+    """Also the faults of the tables in it. ``inner`` are keys that an inner table must not set."""
     if table.name == "command" and not table.command:
         yield (*location, "command"), 'is required by the provider "command": ["my-agent", "--edit"]'
     elif table.command is not None and not table.command:
@@ -224,7 +213,7 @@ def authors_of(provider: ProviderTable | None, rotate: Sequence[str | ProviderTa
 
 
 def _check_rotation(search: Search, provider: ProviderTable | None) -> Iterator[Fault]:
-    """Faults of ``search.rotate``: records must tell its providers apart, and from ``provider``."""
+    """Records must tell the providers of ``search.rotate`` apart, and from ``provider``."""
     labels = [table_of(entry).label for entry in search.rotate]
     for index, entry in enumerate(search.rotate):
         location, label = ("search", "rotate", index), labels[index]
@@ -238,8 +227,7 @@ def _check_rotation(search: Search, provider: ProviderTable | None) -> Iterator[
             yield location, f'{label!r} is the provider itself, and has its turn; without its session it is "fresh"'
 
 
-def check_review(review: ReviewTable, authors: Sequence[ProviderTable]) -> Iterator[Fault]:
-    """The faults of ``[review]``. ``authors`` are those that propose, as far as they are known."""
+def _check_review(review: ReviewTable, authors: Sequence[ProviderTable]) -> Iterator[Fault]:
     location = ("review", "provider")
     table = table_of(review.provider)
     if review.provider == "command":

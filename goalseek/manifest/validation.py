@@ -56,10 +56,12 @@ REMOVED = {
     **{f"holdout.{key}": f"the holdout is read by metric.{key}; query or regex may differ" for key in _OF_METRIC},
 }
 """Keys of earlier versions, without the indices of lists, and what to write or do instead."""
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
+_KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 
 
 def validate(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
-    """The manifest with every default in place. Raises GoalseekError with a line for each thing that is wrong."""
+    """``plain`` as a manifest with every default in place. Raises GoalseekError with a line for each fault."""
     from pydantic import ValidationError
 
     def is_choice(part: str | int) -> bool:
@@ -79,7 +81,14 @@ def validate(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
             location = tuple(part for part in item["loc"] if not is_choice(part))
             found.setdefault(location, _message_of(item, location))
         faults = list(found.items())
-    lines = sorted((line_of(text, location) or 1, f"{_dotted_key(location)}: {reason}") for location, reason in faults)
+    lines_by_key = _lines(text)
+
+    def line_of(location: Location) -> int:
+        """That of the key, or of the innermost table around it that has one."""
+        outwards = (location[:depth] for depth in range(len(location), 0, -1))
+        return next((lines_by_key[key] for key in outwards if key in lines_by_key), 1)
+
+    lines = sorted((line_of(location), f"{_dotted_key(location)}: {reason}") for location, reason in faults)
     message = "\n".join(f"{path}:{line}: {fault}" for line, fault in lines)
     raise GoalseekError(message, "goalseek help manifest lists the keys")
 
@@ -184,20 +193,8 @@ def _dotted_key(location: Location) -> str:
     return keys.removeprefix(".") or "manifest"
 
 
-_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
-_KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
-
-
-def line_of(text: str, location: Location) -> int | None:
-    """The line, counted from 1, of the key at ``location``, or of the innermost table around it that has one."""
-    lines = _lines(text)
-    for depth in range(len(location), 0, -1):
-        if location[:depth] in lines:
-            return lines[location[:depth]]
-    return None
-
-
 def _lines(text: str) -> dict[Location, int]:
+    """The lines of keys and tables, counted from 1."""
     lines: dict[Location, int] = {}
     counts: dict[tuple[str, ...], int] = {}
     table: Location = ()

@@ -62,10 +62,10 @@ class Config(Struct, frozen=True):
 
 
 class ConfigReader:
-    """Reads configurations of a climb whose manifest was ``loaded``; what has not changed is not computed again.
+    """Reads configurations by the last good manifest, which is ``loaded``; what has not changed is computed once.
 
     ``folder`` is what paths and globs are relative to, ``prefix`` its path in a tree; ``asked`` is the provider that
-    the command line names, if it does. The last good manifest is in ``loaded``.
+    the command line names, if it does.
     """
 
     def __init__(self, loaded: ManifestFile, ledger: Ledger, prefix: str, asked: ProviderTable | None) -> None:
@@ -94,7 +94,7 @@ class ConfigReader:
         add_own(self.loaded.logs, self.loaded.runs)
 
     def read_pinned(self, mounts: bool, notes: tuple[str, ...], trees: tuple[str, str] | None = None) -> Config:
-        """The configuration of an iteration: keys of the ruler as they were pinned, all others from the manifest.
+        """That of an iteration: keys of the ruler as they were pinned, all others from the manifest.
 
         ``trees`` are an older and a newer tree, which differ by what candidates changed; None for those of baseline and
         incumbent. Raises GoalseekError where the ruler has a key of an earlier version.
@@ -111,7 +111,7 @@ class ConfigReader:
         return self.read(manifest, mounts, notes, ruler.hidden_from, changed_paths)
 
     def read_begun(self, config: Config, context: Context, mounts: bool) -> Config:
-        """The configuration of an iteration that goes on: what a candidate may change is as it was when it began."""
+        """That of an iteration that goes on: what a candidate may change is as it was when it began."""
         scope = config.manifest.scope
         first_scope = structs.replace(scope, writable=context.writable, generated=context.generated)
         if not context.writable or first_scope == scope:
