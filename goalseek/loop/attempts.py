@@ -40,8 +40,6 @@ _SCOPE_PROBLEM = (
     "It edited files that you may not change, and such a change is rejected as a whole. Those edits were undone. What "
     "was rejected, and why:"
 )
-
-
 _CONFLICT_PROBLEM = (
     "While it was made, another change was kept, and the two do not merge. The files that you see have that other one, "
     "and not yours. Make your change once more, so that it fits them. The files with conflicts:"
@@ -174,7 +172,11 @@ class Attempts:
         except TipMoved as moved:
             self.move(attempt, moved.incumbent)
         else:
-            self._add_measured(attempt)
+            assert attempt.evidence
+            crash = repairable_failure(attempt.evidence, self._verify)
+            if crash and self._take_repair(attempt):
+                problem = Problem(_CRASH_PROBLEM, f"{crash.why}\n\n{crash.printed}")
+                self._next = _continue(attempt, problem, attempt.cycle)
         if self._next is None and self.top.rejected:
             raise self.top.rejected
 
@@ -226,13 +228,6 @@ class Attempts:
             moving=(candidate, incumbent),
             moves=attempt.moves + was_measured,
         )
-
-    def _add_measured(self, attempt: OpenAttempt) -> None:
-        assert attempt.evidence
-        crash = repairable_failure(attempt.evidence, self._verify)
-        if crash and self._take_repair(attempt):
-            problem = Problem(_CRASH_PROBLEM, f"{crash.why}\n\n{crash.printed}")
-            self._next = _continue(attempt, problem, attempt.cycle)
 
     def _add_rejected(self, attempt: OpenAttempt, rejected: Rejected) -> None:
         attempt.rejected = rejected

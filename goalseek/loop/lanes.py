@@ -42,7 +42,6 @@ class Resource:
 
     @property
     def taken(self) -> int:
-        """How many are taken."""
         return self.count - len(self._free)
 
     def take(self, iteration: int, pause: Callable[[], None]) -> Lane:
@@ -56,7 +55,6 @@ class Resource:
             self._baton.notice()
 
     def give_back(self, lane: Lane) -> None:
-        """Leaves one to others."""
         self._free.append(lane)
         self._baton.notice()
 
@@ -104,7 +102,6 @@ class Balance:
         self._counted_until = time.monotonic()
 
     def count(self) -> None:
-        """Counts until now."""
         now, before = time.monotonic(), self._counted_until
         self._counted_until = now
         if all(slot.taken for slot in self._slots) and (self._seconds or self._bench.taken):
@@ -228,13 +225,11 @@ class Seat:
         self._take(self.lanes.landing)
 
     def leave_all(self) -> None:
-        """Leaves whatever it has taken to others."""
         for resource in [*self._held]:
             resource.give_back(self._held.pop(resource))
 
     @property
     def held(self) -> tuple[Lane, ...]:
-        """The lanes that it has."""
         return tuple(self._held.values())
 
     @property

@@ -192,7 +192,6 @@ class StepRunner:
             raise
 
     def forget_seconds(self) -> None:
-        """Removes the stored seconds, which are recorded now."""
         self._seconds.forget()
 
     @property

@@ -38,7 +38,7 @@ sys.addaudithook(hook)
 from goalseek.__main__ import main
 from goalseek.git.repository import Repository
 from goalseek.project import landing
-from goalseek.loop.iteration import Iteration
+from goalseek.loop import baseline, loop
 def tell(owner, name, event):
     real = getattr(owner, name)
     def call(*arguments, **more):
@@ -49,17 +49,18 @@ def tell(owner, name, event):
     setattr(owner, name, call)
 tell(os, "fsync", "fsync")
 tell(Repository, "move", "refs")
-append, clean_up = landing.append, Iteration.clean_up
+append, log = landing.append, loop.log
 def begin(*arguments):
     global counts
     counts = True
     return append(*arguments)
-def end(iteration):
+def log_and_end(iteration, *rest):
     global counts
-    clean_up(iteration)
+    record = log(iteration, *rest)
     print("LANDED", iteration.number)
     counts = False
-landing.append, Iteration.clean_up = begin, end
+    return record
+landing.append, loop.log, baseline.log = begin, log_and_end, log_and_end
 main()
 """
 
