@@ -113,7 +113,6 @@ _CALL_FILES = ("provider_output.md", "prompts", ATTEMPTS, REVIEWS)
 
 
 def clear_attempts(folder: Path) -> None:
-    """Removes prompts, answers, attempts and reviews of earlier calls, before the first call of an iteration."""
     for name in _CALL_FILES:
         remove_if_exists(folder / name)
 
@@ -140,7 +139,6 @@ def publish_candidate(folder: Path, source: Path, top_attempt: int) -> None:
 
 
 def _move_attempt(folder: Path, target: Path) -> None:
-    """Moves the files of an attempt; one that was moved before a kill stays as it is."""
     target.mkdir(parents=True, exist_ok=True)
     for name in _ATTEMPT_FILES:
         if (folder / name).exists() and not (target / name).exists():
@@ -167,7 +165,6 @@ def write_prompt(run_folder: Path, name: str, text: str) -> None:
 
 
 def read_prompts(run_folder: Path) -> list[tuple[str, bytes]]:
-    """Name and text of every prompt, in the order of the calls."""
     prompts = []
     for path in (run_folder / PROMPTS).glob("*.md"):
         if match := _PROMPT_NAME.fullmatch(path.name):
@@ -180,7 +177,6 @@ _RESULT = "result.json"
 
 
 def write_summary(run_folder: Path, record: IterationRecord) -> None:
-    """Writes ``results_discussion.md``, then ``result.json``, which is replaced atomically."""
     metric = record.metric
     value = "no value" if metric.value is None else format_number(metric.value, metric.unit)
     lines = [f"# Iteration {record.iteration}: {record.outcome} ({record.reason})", "", record.why + ".", ""]
@@ -200,13 +196,11 @@ def write_summary(run_folder: Path, record: IterationRecord) -> None:
 
 
 def write_git_state(path: Path, refs: Refs, branch: str, commits: Iterable[str]) -> None:
-    """Writes our refs and the newest commits, for people."""
     lines = [f"tip {refs.tip}", f"ledger {refs.ledger}", f"branch {branch} {refs.branch}", "", *commits]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
 
 
 def write_environment(path: Path) -> None:
-    """Writes the versions of goalseek, Python, git and the system."""
     facts = {
         "goalseek": __version__,
         "python": sys.version.split()[0],

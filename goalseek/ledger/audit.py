@@ -160,7 +160,6 @@ class _Auditor:
         return f"{path} was written again from git: {pluralize(len(self.lines), 'line')}; {was}"
 
     def differences(self) -> Iterator[Deviation]:
-        """Every difference: of the chain, its records, the refs and ``results.jsonl``."""
         root, name = self._root, self._repository.name
         yield from self._broken
         if self._refs.ledger is None:
@@ -191,7 +190,6 @@ class _Auditor:
         yield from self._check_results_file()
 
     def _check_record(self, entry: LedgerEntry) -> Iterator[Deviation]:
-        """Checks a record's seal, its commits, its ruler and its run folder, and adds it to the standing."""
         record, standing, seal = entry.record, self._standing, self._seal
         where = f"ledger commit {entry.commit.name}"
         yield from _value_deviations("another project", where, self._repository.name, record.project)
@@ -417,7 +415,6 @@ class _Auditor:
 
 
 def _ruler_digest(objects: Objects, tree: str) -> str:
-    """The digest of the ruler in a ledger commit's tree, or why there is none."""
     try:
         entry = objects.tree(tree).get(RULER_FILE)
         return Ruler.from_json(objects.read(entry.blob).decode()).digest if entry else f"no {RULER_FILE}"
@@ -439,7 +436,6 @@ def _line_text(line: bytes | None) -> str | None:
 
 
 def _message_deviations(entry: LedgerEntry) -> Iterator[Deviation]:
-    """A difference where the message is no record, or is not written as goalseek writes one."""
     what, where, message = "the message is no record", f"ledger commit {entry.commit.name}", entry.commit.message
     try:
         expected = entry_message(entry.record, to_line(entry.row))

@@ -60,7 +60,6 @@ class Seal:
         return cls(path.read_bytes())
 
     def of(self, *parts: str) -> str:
-        """The seal of these texts, in this order."""
         return f"{self.key}-{self.digest(*parts)}"
 
     def digest(self, *parts: str) -> str:
@@ -99,7 +98,6 @@ class CheckpointName(Struct, frozen=True):
 
     @property
     def rejection(self) -> CheckpointName:
-        """The name under which the rejection is stored that came in place of this answer."""
         return structs.replace(self, is_rejection=True)
 
     @classmethod
@@ -175,7 +173,6 @@ class Checkpoints:
         return dict(stored.value.get("phases", {})) if stored else {}
 
     def _encode(self, name: CheckpointName, value: Any, input_digest: str, seconds: float) -> tuple[bytes, str]:
-        """The content of a checkpoint's file, and its seal."""
         assert self._seal
         stored = {
             "name": str(name),
@@ -215,17 +212,14 @@ class Checkpoints:
 
     @staticmethod
     def unsealed_files(folder: Path, seal: Seal) -> list[str]:
-        """The file names of the checkpoints whose seal does not hold."""
         paths = (path for path in sorted(folder.glob("*.json")) if CheckpointName.parse(path.stem))
         return [path.name for path in paths if path.is_symlink() or not _read_sealed(path, seal)]
 
     def forget(self, name: CheckpointName) -> None:
-        """Removes a checkpoint."""
         remove_if_exists(self.folder / f"{name}.json")
 
 
 def _read_sealed(path: Path | str, seal: Seal | None) -> dict[str, Any] | None:
-    """The file of a checkpoint as JSON, where the seal holds."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - read often, and Path takes as long as the reading
             stored = json.loads(file.read())
@@ -264,7 +258,6 @@ class Flight:
         self._checkpoints = Checkpoints(self.folder, seal, run_id, "")
 
     def begun(self) -> list[Begun]:
-        """Those of this run, oldest first."""
         names = [CheckpointName("begun", number) for number in sorted(self.numbers())]
         stored = (self._checkpoints.load(name, Begun, str(name)) for name in names)
         return [checkpoint.value for checkpoint in stored if checkpoint]
@@ -275,7 +268,6 @@ class Flight:
         return {int(match[1] or 1) for match in paths if match}
 
     def add(self, begun: Begun) -> None:
-        """Stores that an iteration begins."""
         name = CheckpointName("begun", begun.iteration)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._checkpoints.save(name, begun, str(name), 0.0)

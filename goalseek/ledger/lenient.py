@@ -41,7 +41,6 @@ def read_record(line: bytes) -> Head | None:
 
 
 def record_of(plain: Any) -> Head | None:
-    """The record of a line's JSON."""
     if not isinstance(plain, dict) or not isinstance(plain.get("kind"), str):
         return None
     return typing.cast(Head, _fit(KINDS.get(plain["kind"], Head), plain))

@@ -71,7 +71,6 @@ def squash(
 
 
 def commit_title(record: IterationRecord) -> str:
-    """The author's title, in one line."""
     return " ".join(record.hypothesis_summary.split()) or f"Improve {record.metric.name}"
 
 
@@ -172,7 +171,6 @@ class KeptChain(Struct, frozen=True):
 
     @property
     def iterations(self) -> list[int]:
-        """The numbers of the changes."""
         return [change.record.iteration for change in self.changes]
 
     @property

@@ -52,7 +52,6 @@ class Line(Struct, frozen=True):
 
     @property
     def end(self) -> int:
-        """Where the next line begins."""
         return self.offset + len(self.text) + 1
 
 
@@ -92,7 +91,6 @@ class History:
                 offset += len(raw)
 
     def backward(self) -> Iterator[Line]:
-        """Complete lines from the end."""
         with suppress(FileNotFoundError), self.path.open("rb") as file:
             position = file.seek(0, os.SEEK_END)
             rest = b""
@@ -115,15 +113,12 @@ class History:
                 yield Line(0, rest)
 
     def records(self) -> Iterator[Record]:
-        """Every record, oldest first. Raises GoalseekError for a line that is no record."""
         return map(self.parsed, self.forward())
 
     def newest(self) -> Iterator[Record]:
-        """Every record, newest first."""
         return map(self.parsed, self.backward())
 
     def iteration(self, number: int) -> IterationRecord | None:
-        """The record of an iteration."""
         offset = self._number_after(f" {number} ")
         record = None if offset is None else self.parsed(next(self.forward(offset)))
         assert record is None or isinstance(record, IterationRecord)
@@ -145,7 +140,6 @@ class History:
         return int(found[0]) if found else None
 
     def _update_index(self) -> bytearray:
-        """The index, with the records until now. Raises GoalseekError for a line that is no record."""
         if not self._index:
             text, end = b"\n", 0
             with suppress(*_UNFIT):
@@ -185,7 +179,6 @@ class History:
         return standing
 
     def save_snapshot(self, standing: Standing, seal: Seal) -> None:
-        """Writes the snapshot, sealed, and the index."""
         last = next(self.backward(), None)
         if last is None:
             return

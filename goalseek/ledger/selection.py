@@ -28,13 +28,11 @@ class Selection(Struct, frozen=True):
     last: int | None = None
 
     def holds(self, summary: IterationSummary) -> bool:
-        """Whether an iteration fulfils all conditions but ``last``."""
         if self.outcome not in ("", summary.outcome) or self.reason not in ("", summary.reason):
             return False
         return summary.iteration >= self.iteration and not self.is_older(summary)
 
     def is_older(self, summary: IterationSummary) -> bool:
-        """Whether an iteration was made before the moment."""
         return self.moment is not None and datetime.fromisoformat(summary.timestamp) < self.moment
 
 
@@ -47,7 +45,6 @@ def select_records(history: History, selection: Selection) -> Iterator[Iteration
 
 
 def select_summaries(history: History, selection: Selection) -> Iterator[IterationSummary]:
-    """The same, in summary."""
     return (summary for _, summary in _select(history, selection))
 
 
@@ -87,7 +84,6 @@ def parse_since(text: str, now: datetime) -> tuple[int, datetime | None]:
 
 
 def _entries(history: History, lines: Iterator[Line]) -> Iterator[_Entry]:
-    """The lines that have an iteration, with its summary."""
     return ((line, summary) for line in lines if (summary := history.summary(line)))
 
 

@@ -54,11 +54,9 @@ class Spend(Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """Input, cached and output tokens together."""
         return self.usage.tokens
 
     def plus(self, seconds: float, usage: Usage, iterations: int = 0) -> Spend:
-        """The sum of both."""
         return Spend(self.iterations + iterations, self.seconds + seconds, self.usage.plus(usage))
 
 
@@ -120,7 +118,6 @@ class Standing(Struct, frozen=True):
     holdout: tuple[HoldoutRecord, ...] = ()
 
     def after(self, record: Record) -> Standing:
-        """The standing with one more record."""
         following = structs.replace(self, seq=record.seq, project=record.project)
         match record:
             case RunRecord():
@@ -175,7 +172,6 @@ class Standing(Struct, frozen=True):
 
     @property
     def proposers(self) -> tuple[Proposer, ...]:
-        """Everyone who has proposed under this ruler, and what they have gained."""
         return proposers_of(self.rotation.without(self.taken_back), scale_of(self.direction, self.noise.all_positive))
 
     @property
@@ -185,11 +181,9 @@ class Standing(Struct, frozen=True):
 
     @property
     def next_iteration(self) -> int:
-        """The number of the iteration that has no record yet."""
         return self.last_iteration + 1
 
     def pooled(self, tree: str, ruler: str) -> tuple[MeasurementRecord, ...]:
-        """The reusable measurements of this tree under this ruler."""
         return tuple(record for record in self.measurements if (record.tree, record.ruler) == (tree, ruler))
 
 

@@ -175,7 +175,6 @@ class OnceFiles(Struct, frozen=True):
 
     @property
     def is_done(self) -> bool:
-        """Whether they need not be run again."""
         return self.numbers is not None
 
     def give(self, run_folders: Mapping[Kind, Path], kept_outputs: Path) -> None:

@@ -125,13 +125,11 @@ class RunFolder(Struct, frozen=True):
 
     @classmethod
     def make(cls, path: Path) -> RunFolder:
-        """A new empty folder at ``path``."""
         recreate_folder(path)
         status = path.stat()
         return cls(path, status.st_dev, status.st_ino, status.st_mtime_ns, _ahead())
 
     def empty(self) -> None:
-        """Removes what is in it."""
         empty(self.path)
 
     def open(self, path: str) -> BinaryIO:

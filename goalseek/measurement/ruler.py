@@ -52,16 +52,13 @@ class Ruler(Struct, frozen=True):
 
     @classmethod
     def from_json(cls, text: str) -> Ruler:
-        """The ruler that ``to_json`` wrote."""
         return from_plain(cls, json.loads(text))
 
     def to_json(self) -> str:
-        """One line of JSON."""
         return to_line(self)
 
 
 def ruler_keys(manifest: Manifest) -> dict[str, Any]:
-    """The keys of the manifest that belong to the ruler."""
     metric, commands = manifest.metric, [{**to_plain(command), "timeout": None} for command in manifest.verify]
     plain = {
         "scope": {
@@ -108,7 +105,6 @@ def _with_timeout(pinned: dict[str, Any] | None, current: dict[str, Any] | None)
 
 
 def differing_keys(manifest: Manifest, ruler: Ruler) -> list[str]:
-    """The names of the keys in which the manifest now differs from the pinned ruler."""
     current, pinned = ruler_keys(manifest), _normal_keys(ruler)
     return [name for name in {**current, **pinned} if current.get(name) != pinned.get(name)]
 

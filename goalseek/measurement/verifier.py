@@ -92,7 +92,6 @@ def run_command(
 
 
 def environment_for(verifier: Verifier, root: Path, variables: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a command of the verifier in a tree, with these ``variables``."""
     below = str(verifier.confines.seen_at(root, root / verifier.places.prefix)).rstrip("/")
     own = {"PYTHONDONTWRITEBYTECODE": "1", "GOALSEEK_SLOT": str(verifier.slot)}
     own |= {"GOALSEEK_PROJECT_ROOT": below, **variables}

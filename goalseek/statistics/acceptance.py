@@ -58,7 +58,6 @@ NextStep = Side | Verdict
 
 
 def baseline_needs_run(metric: Metric, values: Sequence[float]) -> bool:
-    """Whether a baseline with these values so far is to be run again."""
     if metric.noise == "none":
         return not values
     agree = len(set(values)) <= 1

@@ -69,12 +69,10 @@ class Comparison(Struct, frozen=True):
 
     @property
     def is_wider(self) -> bool:
-        """Whether the candidate's runs spread more than those of all code do, clearly."""
         return self._spreads[0] > WIDER**2
 
     @property
     def incumbent_middle(self) -> float:
-        """The incumbent's median."""
         return self.scale.middle(self.incumbent)
 
     @property

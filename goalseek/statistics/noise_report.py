@@ -40,7 +40,6 @@ class NoiseReport(Struct, frozen=True):
 
     @property
     def sd_in_units(self) -> float:
-        """The sd in the metric's units."""
         return self.sd * self.middle if self.in_percent else self.sd
 
 
@@ -140,7 +139,6 @@ def _normal_quantile(probability: float) -> float:
 
 
 def power_line(sd: float) -> tuple[tuple[float, float], ...]:
-    """True effects in the units of ``sd``, with the share of such candidates that the rule keeps."""
     return tuple((effect * sd, share) for effect, share in POWER)
 
 

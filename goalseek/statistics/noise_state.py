@@ -32,7 +32,6 @@ Setting = tuple[int | None, str | None]
 
 
 def setting_of(benches: int | None, host: str | None) -> Setting:
-    """The setting of a record that names these."""
     return (None, None) if benches in (None, 1) else (benches, host)
 
 
@@ -67,7 +66,6 @@ class NoiseState(Struct, frozen=True):
 
     @property
     def setting(self) -> Setting:
-        """The setting of its runs."""
         return self.benches, self.host
 
     def under(self, setting: Setting) -> NoiseState:

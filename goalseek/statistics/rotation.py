@@ -165,7 +165,6 @@ def next_turn(rotation: Rotation, search: Search, own: str) -> Turn:
 
 
 def labels_of(search: Search) -> tuple[str, ...]:
-    """The names of ``search.rotate``'s turns."""
     return tuple(entry if isinstance(entry, str) else entry.label for entry in search.rotate)
 
 

@@ -26,11 +26,9 @@ class Scale(Struct, frozen=True):
     logarithmic: bool
 
     def x(self, value: float) -> float:
-        """The value on this scale."""
         return self.sign * (math.log(value) if self.logarithmic else value)
 
     def value(self, x: float) -> float:
-        """The value at ``x`` on this scale."""
         return math.exp(self.sign * x) if self.logarithmic else self.sign * x
 
     def better_by(self, value: float, than: float) -> float:
@@ -49,17 +47,14 @@ class Scale(Struct, frozen=True):
         return math.sqrt(low) * math.sqrt(high) if self.logarithmic else low / 2 + high / 2
 
     def all(self, values: Iterable[float]) -> list[float]:
-        """The values on this scale."""
         return [self.x(value) for value in values]
 
 
 def scale_of(direction: str, all_positive: bool) -> Scale:
-    """The scale for a direction, "minimize" or "maximize"."""
     return Scale(1 if direction == "minimize" else -1, all_positive)
 
 
 def successive_pairs(values: Sequence[float]) -> tuple[Pair, ...]:
-    """Each value with the one after it."""
     return tuple(itertools.pairwise(values))
 
 
@@ -101,7 +96,6 @@ def median(values: Sequence[float]) -> float:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean. Raises ZeroDivisionError for none."""
     return math.fsum(values) / len(values)
 
 
