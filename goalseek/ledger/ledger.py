@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
+from goalseek import records
 from goalseek.disk import write_atomic
 from goalseek.errors import GoalseekError
 from goalseek.git.objects import Entry
@@ -22,17 +23,6 @@ from goalseek.git.repository import Commit, RefMove, RefMoved, Repository, ref_m
 from goalseek.ledger.checkpoints import Seal
 from goalseek.ledger.results_file import History, Snapshot, append_line, repair
 from goalseek.ledger.standing import Standing
-from goalseek.records import (
-    NEWER_SCHEMA_HINT,
-    HoldoutRecord,
-    IterationRecord,
-    MeasurementRecord,
-    NewerSchema,
-    Record,
-    RunRecord,
-    SettleRecord,
-    parse_record,
-)
 from goalseek.values import StopReason, to_line, to_plain
 
 RULER_FILE = "ruler.json"
@@ -42,23 +32,23 @@ _NOTE_FOR_OLDER_VERSIONS = "newer schema: update goalseek, which left it at"
 _SNAPSHOT_EVERY = 16
 RECENT = 200
 _NEWEST_STANDINGS = 64  # those of which iterations under way may be changes
-AnyRecord = TypeVar("AnyRecord", bound=Record)
+AnyRecord = TypeVar("AnyRecord", bound=records.Record)
 
 
-def entry_message(record: Record, line: str) -> str:
+def entry_message(record: records.Record, line: str) -> str:
     """A subject for people, and the record's line. In schema 1 the line is all."""
     if record.schema == 1:
         return line
     match record:
-        case IterationRecord():
+        case records.IterationRecord():
             subject = f"{record.iteration} {record.outcome} {record.reason}"
-        case RunRecord():
+        case records.RunRecord():
             subject = "run begins"
-        case MeasurementRecord():
+        case records.MeasurementRecord():
             subject = f"measures for {record.asked_by}"
-        case SettleRecord():
+        case records.SettleRecord():
             subject = f"settles {record.iteration}"
-        case HoldoutRecord():
+        case records.HoldoutRecord():
             subject = f"holdout {record.look} of {record.of} {record.reason}"
     return f"goalseek {subject}\n\n{line}\n"
 
@@ -76,10 +66,10 @@ class Ledger:
         self.mended = ""
         self.head = repository.refs().ledger
         try:
-            parse_record(repository.load_commit(self.head).last_line if self.head else "")
-        except NewerSchema as error:
+            records.parse_record(repository.load_commit(self.head).last_line if self.head else "")
+        except records.NewerSchema as error:
             problem = f"{repository.ledger_ref}: {error}"
-            raise GoalseekError(problem, NEWER_SCHEMA_HINT, StopReason.REPOSITORY) from None
+            raise GoalseekError(problem, records.NEWER_SCHEMA_HINT, StopReason.REPOSITORY) from None
         except ValueError:
             pass  # what is no record is compared with its seal and with results.jsonl
         self._refuse_moved()
@@ -93,7 +83,7 @@ class Ledger:
         if self.standing.baseline is None:  # the measurement of an init, say, whose folder went away
             repair_note = ""
         self.mended = "; ".join(filter(None, (foreign_note, repair_note)))
-        iterations = (record for record in self.history.newest() if isinstance(record, IterationRecord))
+        iterations = (record for record in self.history.newest() if isinstance(record, records.IterationRecord))
         self.recent = deque(islice(iterations, RECENT), maxlen=RECENT)
 
     def append(self, record: AnyRecord, ruler: str | None = None) -> AnyRecord:
@@ -111,7 +101,7 @@ class Ledger:
         if ruler is not None:  # the tree of this and every later commit, so that the head has the pinned one
             tree = objects.write_tree({RULER_FILE: Entry("100644", objects.write_bytes(ruler.encode()))})
         # By these its candidate and earlier versions of that stay reachable.
-        further = sealed.further_parents if isinstance(sealed, IterationRecord) else ()
+        further = sealed.further_parents if isinstance(sealed, records.IterationRecord) else ()
         timestamp = int(datetime.fromisoformat(sealed.timestamp).timestamp())
         after = repository.objects.write_commit(tree, (parent, *further), entry_message(sealed, line), timestamp)
         try:
@@ -131,7 +121,7 @@ class Ledger:
         self._newest.appendleft(self.standing)
         if self.standing.seq % _SNAPSHOT_EVERY == 0:
             self.history.save_snapshot(self.standing, self.seal)
-        if isinstance(sealed, IterationRecord):
+        if isinstance(sealed, records.IterationRecord):
             self.recent.appendleft(sealed)
         return sealed
 
@@ -144,8 +134,8 @@ class Ledger:
 
     def standing_of_tip(self, commit: str) -> Standing:
         """The standing after the record that moved the tip to this commit; that of now where none is known."""
-        records = (record for record in self.history.newest() if isinstance(record, IterationRecord))
-        landed = next((record.seq for record in records if record.landed_commit_hash == commit), self.standing.seq)
+        iterations = (record for record in self.history.newest() if isinstance(record, records.IterationRecord))
+        landed = next((record.seq for record in iterations if record.landed_commit_hash == commit), self.standing.seq)
         return self.standing_at(landed)
 
     def pinned_ruler(self) -> str | None:

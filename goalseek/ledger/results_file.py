@@ -153,14 +153,14 @@ class History:
         return self._index
 
     def parsed(self, line: Line) -> Record:
-        """The record on a line. Raises GoalseekError where the line is no record."""
-        return self._read(line, parse_record)
+        return self._parse(line, parse_record)
 
     def summary(self, line: Line) -> IterationSummary | None:
-        """The summary of the iteration on a line; None for another record. Raises GoalseekError as ``parsed`` does."""
-        return self._read(line, parse_summary)
+        """The summary of the iteration on a line; None for another record."""
+        return self._parse(line, parse_summary)
 
-    def _read(self, line: Line, parse: Callable[[bytes], Parsed]) -> Parsed:
+    def _parse(self, line: Line, parse: Callable[[bytes], Parsed]) -> Parsed:
+        """Raises GoalseekError where the line is no record."""
         try:
             return parse(line.text)
         except ValueError as error:

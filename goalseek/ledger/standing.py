@@ -6,35 +6,18 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field, structs
 
-from goalseek.manifest.tables import Search
-from goalseek.records import (
-    PROVIDER_FAILED,
-    HoldoutRecord,
-    IterationRecord,
-    MeasurementRecord,
-    Record,
-    RunRecord,
-    SettleRecord,
-)
+from goalseek import records
 from goalseek.statistics.noise_state import NoiseState
-from goalseek.statistics.rotation import Proposer, Rotation, Turn, next_turn, proposers_of
+from goalseek.statistics.rotation import Proposer, Rotation, proposers_of
 from goalseek.statistics.scale import scale_of
 from goalseek.values import STACK, Number, Outcome, Reason, Usage
 
-CRASHED = (
-    Reason.VERIFY_FAILED,
-    Reason.VERIFY_TIMEOUT,
-    Reason.NO_METRIC,
-    Reason.NOT_FINITE,
-    Reason.UNMEASURABLE,
-)
-
-
+CRASHED = (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT, Reason.NO_METRIC, Reason.NOT_FINITE, Reason.UNMEASURABLE)
 _MEASUREMENTS_MOST = 50
 
 
 class MeasuredCommit(Struct, frozen=True):
-    """A measured commit: its value, guards, and the longest seconds of each command."""
+    """Its value, guards, and the longest seconds of each command."""
 
     iteration: int
     seq: int
@@ -97,7 +80,7 @@ class Standing(Struct, frozen=True):
     baseline: MeasuredCommit | None = None
     incumbent: MeasuredCommit | None = None
     best: MeasuredCommit | None = None
-    last: IterationRecord | None = None
+    last: records.IterationRecord | None = None
     keeps: int = 0
     has_kept: bool = False
     unmoved: int | None = 0
@@ -109,20 +92,20 @@ class Standing(Struct, frozen=True):
     outcomes: dict[str, int] = field(default_factory=dict)
     spend: Spend = Spend()
     total: Spend = Spend()
-    measurements: tuple[MeasurementRecord, ...] = ()
+    measurements: tuple[records.MeasurementRecord, ...] = ()
     noise: NoiseState = NoiseState()
     rotation: Rotation = Rotation()
-    settling: tuple[MeasurementRecord, ...] = ()
-    settled: SettleRecord | None = None
+    settling: tuple[records.MeasurementRecord, ...] = ()
+    settled: records.SettleRecord | None = None
     looks: int = 0
-    holdout: tuple[HoldoutRecord, ...] = ()
+    holdout: tuple[records.HoldoutRecord, ...] = ()
 
-    def after(self, record: Record) -> Standing:
+    def after(self, record: records.Record) -> Standing:
         following = structs.replace(self, seq=record.seq, project=record.project)
         match record:
-            case RunRecord():
+            case records.RunRecord():
                 return structs.replace(_reset_run(following), run_id=record.run_id)
-            case MeasurementRecord():
+            case records.MeasurementRecord():
                 noise = self.noise.after_measurement(record.value, (record.tree, record.ruler))
                 measurements = (*self.measurements, record)[-_MEASUREMENTS_MOST:]
                 following = structs.replace(following, measurements=measurements, noise=noise)
@@ -130,13 +113,13 @@ class Standing(Struct, frozen=True):
                     return following
                 following = structs.replace(following, settling=(*self.settling, record))
                 return following.spending(record.seconds, Usage())
-            case SettleRecord():
+            case records.SettleRecord():
                 return structs.replace(following, settled=record, settling=())
-            case HoldoutRecord():  # the newest of each side stays: of the baseline, and of the last best
+            case records.HoldoutRecord():  # the newest of each side stays: of the baseline, and of the last best
                 others = tuple(look for look in self.holdout if look.of != record.of)
                 following = structs.replace(following, looks=record.look, holdout=(*others, record))
                 return following.spending(record.seconds, Usage())
-            case IterationRecord():
+            case records.IterationRecord():
                 return _after_iteration(following, record)
 
     def for_run(self, run_id: str) -> Standing:
@@ -147,10 +130,6 @@ class Standing(Struct, frozen=True):
         """This standing with more spent; ``before_run`` is usage of earlier runs, and counts in the total alone."""
         total = self.total.plus(seconds, usage, iterations).plus(0.0, before_run or Usage())
         return structs.replace(self, spend=self.spend.plus(seconds, usage, iterations), total=total)
-
-    def next_turn(self, search: Search, own: str) -> Turn:
-        """Whose turn the next iteration is; ``own`` is the provider's name and model."""
-        return next_turn(self.rotation, search, own)
 
     @property
     def worse_than_baseline(self) -> str:
@@ -183,7 +162,7 @@ class Standing(Struct, frozen=True):
     def next_iteration(self) -> int:
         return self.last_iteration + 1
 
-    def pooled(self, tree: str, ruler: str) -> tuple[MeasurementRecord, ...]:
+    def pooled(self, tree: str, ruler: str) -> tuple[records.MeasurementRecord, ...]:
         return tuple(record for record in self.measurements if (record.tree, record.ruler) == (tree, ruler))
 
 
@@ -194,7 +173,7 @@ def _reset_run(standing: Standing) -> Standing:
     )
 
 
-def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
+def _after_iteration(standing: Standing, record: records.IterationRecord) -> Standing:
     incumbent = standing.incumbent.commit if standing.incumbent else None
     counted_as = record.outcome if record.taken_back is None else record.reason
     outcomes = {**standing.outcomes, counted_as: standing.outcomes.get(counted_as, 0) + 1}
@@ -254,7 +233,7 @@ def _after_iteration(standing: Standing, record: IterationRecord) -> Standing:
     script_digest = record.digests.get("script", "") if is_newest else ""
     is_stack = record.provider == STACK
     has_merged = is_stack or any(attempt.reason == Reason.MOVED for attempt in record.attempts)
-    is_crash, is_failed_call = record.reason in CRASHED, record.reason in PROVIDER_FAILED
+    is_crash, is_failed_call = record.reason in CRASHED, record.reason in records.PROVIDER_FAILED
     value, unmoved = record.metric.value, standing.unmoved
     if value is not None and unmoved is not None and standing.baseline:
         unmoved = unmoved + 1 if value == standing.baseline.value else None
@@ -287,7 +266,7 @@ def take_back(taken_back: Mapping[int, int], number: int, iteration: int) -> dic
     return {**taken_back, number: iteration}
 
 
-def _measured_commit(record: IterationRecord) -> MeasuredCommit:
+def _measured_commit(record: records.IterationRecord) -> MeasuredCommit:
     if record.commit_hash is None or record.tree_hash is None or record.metric.value is None:
         raise ValueError(f"record {record.seq}: {record.outcome} without a commit or a value")
     seconds: dict[str, Number] = {}

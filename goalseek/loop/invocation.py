@@ -187,7 +187,7 @@ class Invocation:
         is_begun = not ahead and project.run_folder(standing.next_iteration).exists()
         if self._ends.count is not None or standing.baseline is None or is_begun:
             return None
-        turn = standing.next_turn(project.loaded.manifest.search, project.provider_table().label)
+        turn = standing.rotation.next_turn(project.loaded.manifest.search, project.provider_table().label)
         provider = project.provider().in_turn(turn.names)
         why = provider.played_out(standing.tried + count_proposals(ahead), played(standing, ahead))
         hint = "add a [[move]], or a recording" + best_home_hint(standing)

@@ -64,7 +64,7 @@ def progress_of(
         climb=(*first, *(record.metric.value for record in keeps if record.metric.value is not None)),
         reasons=tuple(record.reason for record in tries[:REASONS_LIMIT]),
         spendings=(*invocation_spendings, *budgets_of(manifest.limits, standing)),
-        turn=standing.next_turn(manifest.search, own),
+        turn=standing.rotation.next_turn(manifest.search, own),
         proposers=standing.proposers,
         usual=median_seconds(tries),
         read_at=read_at,

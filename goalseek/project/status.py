@@ -164,7 +164,7 @@ def read_overview(
         questions=tuple(questions),
         next=with_manifest_option(fetch_hint(loaded, location) or next_step, loaded.path),
         folder=str(loaded.folder),
-        turn=run_standing.next_turn(manifest.search, own_label(manifest, standing)),
+        turn=run_standing.rotation.next_turn(manifest.search, own_label(manifest, standing)),
     )
 
 

@@ -58,10 +58,26 @@ class Effort(Struct, frozen=True):
     is_priced: bool = True
 
     def with_gain(self, gain: KeptGain, count: int) -> Effort:
-        """With a kept change more, or less where ``count`` is -1."""
+        """With ``count`` kept changes more: 1 or -1."""
         kept, difference, ratio = self.kept + count, self.difference, self.ratio
         difference, ratio = (difference + count * gain.difference, ratio + count * gain.ratio) if kept else (0.0, 0.0)
         return structs.replace(self, kept=kept, difference=difference, ratio=ratio)
+
+
+class Turn(Struct, frozen=True):
+    """Who is asked for the next proposal: the first of ``names``, and where that is closed the next; and why.
+
+    ``is_new`` says that the turn begins with it.
+    """
+
+    names: tuple[str, ...]
+    why: str = ""
+    is_new: bool = False
+
+    def in_words(self) -> str:
+        """``codex: 20 iterations without a kept change``."""
+        name = self.names[0] if self.names else "not known yet"
+        return f"{name}: {self.why}" if self.why else name
 
 
 class Rotation(Struct, frozen=True):
@@ -118,50 +134,34 @@ class Rotation(Struct, frozen=True):
                 efforts[gain.author] = efforts[gain.author].with_gain(gain, -1)
         return structs.replace(self, efforts=efforts)
 
+    def next_turn(self, search: Search, own: str) -> Turn:
+        """Whose turn the next iteration is. ``own`` is the provider's name and model.
 
-class Turn(Struct, frozen=True):
-    """Who is asked for the next proposal: the first of ``names``, and where that is closed the next; and why.
+        Turns go round: after a plateau it is that of the next in ``search.rotate``, and after the last the provider's
+        own. While one whose turn began so is closed, those after it are asked. Before the first plateau, and after a
+        kept change, the provider itself is asked alone.
+        """
+        others = (fresh_turn(own) if label == FRESH else label for label in labels_of(search))
+        names = tuple(dict.fromkeys((own, *others)))
+        if len(names) == 1:
+            return Turn((own,) if own else ())
+        current = self.turn if self.turn in names else own
 
-    ``is_new`` says that the turn begins with it.
-    """
+        def in_order(first: str) -> tuple[str, ...]:
+            place = names.index(first)
+            others = names[place + 1 :] + names[:place]
+            return (first, *(name for name in others if name not in (own, fresh_turn(own))))
 
-    names: tuple[str, ...]
-    why: str = ""
-    is_new: bool = False
-
-    def in_words(self) -> str:
-        """``codex: 20 iterations without a kept change``."""
-        name = self.names[0] if self.names else "not known yet"
-        return f"{name}: {self.why}" if self.why else name
-
-
-def next_turn(rotation: Rotation, search: Search, own: str) -> Turn:
-    """Whose turn the next iteration is. ``own`` is the provider's own name.
-
-    Turns go round: after a plateau it is that of the next in ``search.rotate``, and after the last the provider's own.
-    While one whose turn began so is closed, those after it are asked. Before the first plateau, and after a kept
-    change, the provider itself is asked alone.
-    """
-    others = (fresh_turn(own) if label == FRESH else label for label in labels_of(search))
-    names = tuple(dict.fromkeys((own, *others)))
-    if len(names) == 1:
-        return Turn((own,) if own else ())
-    current = rotation.turn if rotation.turn in names else own
-
-    def in_order(first: str) -> tuple[str, ...]:
-        place = names.index(first)
-        return (first, *(name for name in names[place + 1 :] + names[:place] if name not in (own, fresh_turn(own))))
-
-    if rotation.tries < search.plateau:
-        is_same = current == rotation.turn
-        kept = "the last change was kept in its turn; " if rotation.has_kept and is_same else ""
-        since = f"since iteration {rotation.began}, " if rotation.began and not kept else ""
-        tries = f"{rotation.tries} of {pluralize(search.plateau, 'iteration')} without a kept change"
-        is_alone = current == own and not (rotation.after_plateau and is_same)
-        return Turn((own,) if is_alone else in_order(current), f"{kept}{since}{tries}")
-    following = names[(names.index(current) + 1) % len(names)]
-    why = f"{pluralize(rotation.tries, 'iteration')} without a kept change"
-    return Turn(in_order(following), why, is_new=True)
+        if self.tries < search.plateau:
+            is_same = current == self.turn
+            kept = "the last change was kept in its turn; " if self.has_kept and is_same else ""
+            since = f"since iteration {self.began}, " if self.began and not kept else ""
+            tries = f"{self.tries} of {pluralize(search.plateau, 'iteration')} without a kept change"
+            is_alone = current == own and not (self.after_plateau and is_same)
+            return Turn((own,) if is_alone else in_order(current), f"{kept}{since}{tries}")
+        following = names[(names.index(current) + 1) % len(names)]
+        why = f"{pluralize(self.tries, 'iteration')} without a kept change"
+        return Turn(in_order(following), why, is_new=True)
 
 
 def labels_of(search: Search) -> tuple[str, ...]:
@@ -213,16 +213,15 @@ def proposer_lines(turn: Turn, proposers: Sequence[Proposer], unit: str) -> list
 
 def proposers_of(rotation: Rotation, scale: Scale) -> tuple[Proposer, ...]:
     """Everyone who has proposed under this ruler, in the order in which they first did."""
-    return tuple(_proposer(name, effort, scale) for name, effort in rotation.efforts.items())
-
-
-def _proposer(name: str, effort: Effort, scale: Scale) -> Proposer:
-    # Successive gains over each incumbent add up: of logarithms, or differences.
-    gain = (-scale.sign * (effort.ratio if scale.logarithmic else effort.difference)) or 0.0
-    dollars = (effort.cost_usd or None) if effort.is_priced else None  # a subscription costs none
-    per_dollar = gain / dollars if dollars else None
-    per_hour = gain / effort.seconds * _HOUR if effort.seconds else 0.0
-    if scale.logarithmic:
-        gain = -scale.sign * math.expm1(-scale.sign * min(gain, 700.0))
-    numbers = (gain, scale.logarithmic, per_dollar, per_hour, effort.seconds, dollars)
-    return Proposer(name, effort.tried, effort.kept, *numbers)
+    proposers = []
+    for name, effort in rotation.efforts.items():
+        # Successive gains over each incumbent add up: of logarithms, or differences.
+        gain = (-scale.sign * (effort.ratio if scale.logarithmic else effort.difference)) or 0.0
+        dollars = (effort.cost_usd or None) if effort.is_priced else None  # a subscription costs none
+        per_dollar = gain / dollars if dollars else None
+        per_hour = gain / effort.seconds * _HOUR if effort.seconds else 0.0
+        if scale.logarithmic:
+            gain = -scale.sign * math.expm1(-scale.sign * min(gain, 700.0))
+        numbers = (gain, scale.logarithmic, per_dollar, per_hour, effort.seconds, dollars)
+        proposers.append(Proposer(name, effort.tried, effort.kept, *numbers))
+    return tuple(proposers)

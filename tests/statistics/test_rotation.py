@@ -18,7 +18,6 @@ from goalseek.statistics.rotation import (
     Proposer,
     Rotation,
     author_of,
-    next_turn,
     proposers_of,
 )
 from goalseek.statistics.scale import scale_of
@@ -36,10 +35,10 @@ class Night:
         self.search, self.rotation, self.count = search, Rotation(), 0
 
     def turn(self) -> tuple[str, ...]:
-        return next_turn(self.rotation, self.search, "a").names
+        return self.rotation.next_turn(self.search, "a").names
 
     def why(self) -> str:
-        return next_turn(self.rotation, self.search, "a").in_words()
+        return self.rotation.next_turn(self.search, "a").in_words()
 
     def play(self, *outcomes: str, author: str = "", **more: Any) -> str:
         """The first letters of whose turns these were."""
@@ -160,7 +159,7 @@ def test_a_turn_of_a_name_that_is_gone_is_the_provider_s() -> None:
     night.play(*worse(4))
     night.search = Search(rotate=("c",), plateau=3)
     assert night.turn() == ("a",)
-    assert next_turn(night.rotation, SEARCH, "another").names == ("b", "c")
+    assert night.rotation.next_turn(SEARCH, "another").names == ("b", "c")
 
 
 def test_a_record_of_an_older_version_counts_for_the_plateau() -> None:
@@ -228,7 +227,7 @@ def test_why_it_is_somebody_s_turn_is_said() -> None:
     night.play("kept", *worse(2))
     assert night.why() == "b: the last change was kept in its turn; 2 of 3 iterations without a kept change"
     assert Night(Search()).why() == "a"
-    assert next_turn(Rotation(), Search(), "").in_words() == "not known yet"
+    assert Rotation().next_turn(Search(), "").in_words() == "not known yet"
 
 
 def test_a_proposer_in_words() -> None:

@@ -28,7 +28,7 @@ def read_context(iteration: Iteration) -> Context:
     project = iteration.project
     hidden_files.refuse_changed(iteration.config.trees)
     standing, search = iteration.standing.for_run(project.run_id), iteration.config.manifest.search
-    turn = standing.next_turn(search, project.provider_table().label)
+    turn = standing.rotation.next_turn(search, project.provider_table().label)
     return _gather_context(iteration, turn)
 
 
