@@ -28,6 +28,14 @@ from goalseek.measurement.measure import OUTPUTS
 from goalseek.records import IterationRecord
 from goalseek.values import Outcome, to_indented
 
+ATTEMPTS = "attempts"
+PROMPTS = "prompts"
+REVIEWS = "reviews"
+_CHANGE_FILES = ("changes.diff", "snapshot")
+_ATTEMPT_FILES = (*_CHANGE_FILES, "verifier.log", "metrics.json", "measurements")
+_CALL_FILES = ("provider_output.md", PROMPTS, ATTEMPTS, REVIEWS)
+_CALLS_IN_ORDER = ("plan", "apply", "review", "repair")
+_PROMPT_NAME = re.compile(r"([a-z]+)(?:-([1-9][0-9]*))?\.md")
 _FILES_BEFORE_CHECKPOINTS = frozenset(("git_before.txt", "env.json", "context.json.new"))
 _KEPT = (Outcome.KEPT, Outcome.BASELINE)
 _NAME = re.compile(r"[0-9]{4,}", re.ASCII)
@@ -105,13 +113,6 @@ def _try_to_remove(path: Path) -> None:
         remove_if_exists(path)
 
 
-ATTEMPTS = "attempts"
-REVIEWS = "reviews"
-_CHANGE_FILES = ("changes.diff", "snapshot")
-_ATTEMPT_FILES = (*_CHANGE_FILES, "verifier.log", "metrics.json", "measurements")
-_CALL_FILES = ("provider_output.md", "prompts", ATTEMPTS, REVIEWS)
-
-
 def clear_attempts(folder: Path) -> None:
     for name in _CALL_FILES:
         remove_if_exists(folder / name)
@@ -152,11 +153,6 @@ def list_attempt_files(folder: Path, names: tuple[str, ...]) -> list[str]:
     return [path for path in paths if (folder / ATTEMPTS / path).is_file()]
 
 
-PROMPTS = "prompts"
-_ORDER = ("plan", "apply", "review", "repair")
-_PROMPT_NAME = re.compile(r"([a-z]+)(?:-([1-9][0-9]*))?\.md")
-
-
 def write_prompt(run_folder: Path, name: str, text: str) -> None:
     """Writes the prompt of a call, such as ``plan-2``, also as the newest one: ``prompt.md``."""
     (run_folder / PROMPTS).mkdir(exist_ok=True)
@@ -168,12 +164,9 @@ def read_prompts(run_folder: Path) -> list[tuple[str, bytes]]:
     prompts = []
     for path in (run_folder / PROMPTS).glob("*.md"):
         if match := _PROMPT_NAME.fullmatch(path.name):
-            order = _ORDER.index(match[1]) if match[1] in _ORDER else len(_ORDER)
+            order = _CALLS_IN_ORDER.index(match[1]) if match[1] in _CALLS_IN_ORDER else len(_CALLS_IN_ORDER)
             prompts.append((order, int(match[2] or 1), path))
     return [(path.stem, path.read_bytes()) for _, _, path in sorted(prompts)]
-
-
-_RESULT = "result.json"
 
 
 def write_summary(run_folder: Path, record: IterationRecord) -> None:
@@ -192,7 +185,7 @@ def write_summary(run_folder: Path, record: IterationRecord) -> None:
     lines += [f"- note: {note}" for note in record.notes]
     run_folder.mkdir(parents=True, exist_ok=True)
     (run_folder / "results_discussion.md").write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
-    write_atomic(run_folder / _RESULT, to_indented(record) + "\n")
+    write_atomic(run_folder / "result.json", to_indented(record) + "\n")
 
 
 def write_git_state(path: Path, refs: Refs, branch: str, commits: Iterable[str]) -> None:

@@ -21,8 +21,6 @@ from msgspec.structs import fields
 from goalseek.records import KINDS, Head, parse_record
 
 _CLAIMED = ("difference", "value")  # numbers that a report makes claims of: where one is missing, it is no number
-
-
 # An integer beyond every float has 309 digits, five of them in each 60th byte: looking at these takes less than 1 us.
 _HUGE, _STEP, _HUGE_IN_STEPS = re.compile(rb"[0-9]{309}"), 60, re.compile(rb"[0-9][0-9][0-9][0-9][0-9]")
 

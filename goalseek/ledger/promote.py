@@ -20,6 +20,7 @@ from goalseek.records import IterationRecord, SettleRecord, parse_record
 from goalseek.values import Outcome, StopReason
 
 _KEPT = (Outcome.KEPT, Outcome.BASELINE)
+MAX_HEADS = 2000
 
 
 def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PlannedCommit]:
@@ -138,9 +139,6 @@ def _count_applied(objects: Objects, chain: KeptChain, base_tree: str) -> int:
 
 def _quote_paths(differences: Iterable[Difference]) -> tuple[str, ...]:
     return tuple(quote_path(difference.path) for difference in differences)
-
-
-MAX_HEADS = 2000
 
 
 class KeptStep(Struct, frozen=True):

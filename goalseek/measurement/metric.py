@@ -7,6 +7,7 @@ folder that was replaced.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import math
@@ -20,7 +21,7 @@ from typing import Any, BinaryIO
 
 from msgspec import Struct
 
-from goalseek.disk import empty, open_regular, recreate_folder
+from goalseek.disk import open_regular, recreate_folder
 from goalseek.humanize import abbreviate
 from goalseek.manifest.rules import query_fault
 from goalseek.manifest.tables import Reading
@@ -28,9 +29,13 @@ from goalseek.phase_values import Failure
 from goalseek.process import seconds_with_sleep
 from goalseek.values import Reason
 
+_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")  # not 0,125: that comma is a decimal point
+_FILE_LIMIT = 64 * 2**20
+_REPLACED = "the run folder was replaced"
+
 
 class NoNumber(Exception):
-    """The end of a measurement without a usable number, for a reason of the contract."""
+    """A measurement ends without a usable number, for a reason of the contract."""
 
     def __init__(self, reason: str, why: str, printed: str = "") -> None:
         super().__init__(why)
@@ -44,9 +49,6 @@ def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
     """
     import jmespath
 
-    def parse(text: str) -> Any:
-        return json.loads(text, object_pairs_hook=make_object)
-
     def make_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
         counts = Counter(name for name, _ in members)
         if len(counts) < len(members):
@@ -55,6 +57,7 @@ def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
             raise NoNumber(Reason.NO_METRIC, why)
         return dict(members)
 
+    parse = functools.partial(json.loads, object_pairs_hook=make_object)
     try:
         document = [parse(line) for line in text.splitlines() if line.strip()] if is_lines else parse(text)
     except (ValueError, RecursionError) as error:
@@ -69,9 +72,6 @@ def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
         has = f"; it has: {abbreviate(keys)}" if keys else ""
         raise NoNumber(Reason.NO_METRIC, f"{reading.name}: {reading.path} has no {reading.query!r}{has}")
     return to_finite(reading.name, value)
-
-
-_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")  # not 0,125: that comma is a decimal point
 
 
 def read_text(reading: Reading, text: str) -> float:
@@ -104,9 +104,6 @@ def to_finite(name: str, value: Any) -> float:
     return number
 
 
-_REPLACED = "the run folder was replaced"
-
-
 class StaleFile(Exception):
     """A file exists that this measurement did not write; the text says how that shows."""
 
@@ -129,26 +126,20 @@ class RunFolder(Struct, frozen=True):
         status = path.stat()
         return cls(path, status.st_dev, status.st_ino, status.st_mtime_ns, _ahead())
 
-    def empty(self) -> None:
-        empty(self.path)
-
     def open(self, path: str) -> BinaryIO:
-        """Opens a regular file in it. Raises OSError if there is none, StaleFile if it is old."""
+        """A regular file in it. Raises OSError if there is none, StaleFile if it is old."""
         if self.path.is_symlink():
             raise StaleFile(_REPLACED)
         file = open_regular(self.path, path)
-        reason = _REPLACED if not self._is_itself() else self.stale_reason(os.fstat(file.fileno()))
-        if reason:
+        try:
+            own = self.path.lstat()
+            is_itself = (own.st_dev, own.st_ino) == (self.device, self.inode)
+        except OSError:
+            is_itself = False
+        if reason := self.stale_reason(os.fstat(file.fileno())) if is_itself else _REPLACED:
             file.close()
             raise StaleFile(reason)
         return file
-
-    def _is_itself(self) -> bool:
-        try:
-            status = self.path.lstat()
-        except OSError:
-            return False
-        return (status.st_dev, status.st_ino) == (self.device, self.inode)
 
     def stale_reason(self, status: os.stat_result) -> str:
         """Why a file with this status was not written by this measurement, or ""."""
@@ -163,9 +154,6 @@ class RunFolder(Struct, frozen=True):
 def _ahead() -> int:
     """Nanoseconds by which the time of day is ahead of the clock that nobody can set."""
     return time.time_ns() - int(seconds_with_sleep() * 1e9)
-
-
-_FILE_LIMIT = 64 * 2**20
 
 
 def read_file(reading: Reading, folders: Sequence[RunFolder], outputs: Path, stale: Mapping[str, str]) -> float:

@@ -51,10 +51,7 @@ SHIFT = 2.5  # sd of the difference between old and fresh runs
 KEEPING_RUNS = 3  # of the candidate
 BETA = 0.3
 LEAST_ALPHA, MOST_ALPHA = 0.01, 0.5
-
-
-NextStep = Side | Verdict
-"""Whether to measure candidate or incumbent next, or the verdict."""
+NextStep = Side | Verdict  # whether to measure candidate or incumbent next, or the verdict
 
 
 def baseline_needs_run(metric: Metric, values: Sequence[float]) -> bool:
@@ -73,23 +70,22 @@ def next_step(metric: Metric, state: NoiseState, runs: Sequence[VerifierRun], li
     """
     if state.value is None:
         raise ValueError("there is no baseline")
+    candidate_values = values_of(runs, "candidate")
     if metric.noise == "none":
-        return _compare(metric, state.value, runs, lines_saved) if values_of(runs, "candidate") else "candidate"
-    is_noisy = state.differed or turns_noisy(state, runs)
-    if metric.noise == "always" or is_noisy:
+        return _compare(metric, state.value, candidate_values, lines_saved) if candidate_values else "candidate"
+    if metric.noise == "always" or state.differed or _turns_noisy(state, runs):
         return _next_step_under_noise(metric, state, runs)
     if state.agreed + len(repeats_of(state, [run for run in runs if run.of == "incumbent"])) < AGREEING_REPEATS:
         return "incumbent"
-    candidate_values = values_of(runs, "candidate")
     if not candidate_values:
         return "candidate"
-    verdict = _compare(metric, state.value, runs, lines_saved)
+    verdict = _compare(metric, state.value, candidate_values, lines_saved)
     if verdict and state.confirmed < CONFIRMED_KEEPS and len(candidate_values) == 1:
         return "candidate"
     return verdict
 
 
-def turns_noisy(state: NoiseState, runs: Sequence[VerifierRun]) -> bool:
+def _turns_noisy(state: NoiseState, runs: Sequence[VerifierRun]) -> bool:
     """Whether these runs are the first in which the same code gave two values."""
     return not state.differed and any(before != after for before, after in repeats_of(state, runs))
 
@@ -101,12 +97,12 @@ def alpha_of(metric: Metric, state: NoiseState) -> float:
     return min(MOST_ALPHA, max(LEAST_ALPHA, (0.2 + 1.5 * state.kept) / (5 + state.tested)))
 
 
-def _compare(metric: Metric, incumbent: float, runs: Sequence[VerifierRun], lines_saved: int) -> Verdict:
+def _compare(metric: Metric, incumbent: float, values: Sequence[float], lines_saved: int) -> Verdict:
     """Keep if strictly better, by ``metric.min_delta`` at least.
 
     An exact tie is kept only where it leaves fewer lines in the writable files (``lines_saved`` > 0).
     """
-    unit, value = metric.unit, representative(values_of(runs, "candidate"))
+    unit, value = metric.unit, representative(values)
     delta = incumbent - value if metric.direction == "minimize" else value - incumbent
     new, old = format_distinct(value, incumbent, unit=unit)
     margin = parse_share(metric.min_delta, incumbent)
@@ -131,7 +127,7 @@ def _compare(metric: Metric, incumbent: float, runs: Sequence[VerifierRun], line
 
 def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[VerifierRun]) -> NextStep:
     candidate_values, incumbent_now = values_of(runs, "candidate"), values_of(runs, "incumbent")
-    calibrating = turns_noisy(state, runs) or len(state.pairs) < MAX_BASELINE_RUNS - 1
+    calibrating = _turns_noisy(state, runs) or len(state.pairs) < MAX_BASELINE_RUNS - 1
     reused = [] if calibrating else [run.value for run in state.incumbent if state.clock - run.at <= metric.window]
     if len(reused) + len(incumbent_now) < (MAX_BASELINE_RUNS if calibrating else 1):
         return "incumbent"
@@ -214,8 +210,7 @@ def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) ->
     """The reason, and one sentence, why no comparison counts: a failure, or a value outside its range on any run."""
     if evidence.failure:
         return evidence.failure.reason, evidence.failure.why
-    values = [run.value for run in evidence.runs if run.of == "candidate" and run.value is not None]
-    checks = [(metric.name, metric.valid, value) for value in values]
+    checks = [(metric.name, metric.valid, value) for value in values_of(evidence.runs, "candidate")]
     checks += [(guard.name, guard.valid, run[guard.name]) for run in evidence.guard_runs for guard in guards]
     why = next(filter(None, (range_violation(*check) for check in checks)), None)
     return (Reason.NOT_VALID, why) if why else None
@@ -268,14 +263,14 @@ class AcceptanceRule(Struct, frozen=True):
 
 
 class BaselineRule(Struct, frozen=True):
-    """The rule for a baseline, which is compared with nothing: it is run until its noise is known."""
+    """The rule for a baseline, which is compared with nothing."""
 
     metric: Metric
     guards: Sequence[Guard]
     commit: str
 
     def next_step(self, evidence: Evidence) -> NextStep:
-        """Another run of the baseline, or the verdict; a failure or an invalid value rejects it at once."""
+        """Another run, until the noise is known, or the verdict; a failure or an invalid value rejects it at once."""
         if rejection := rejection_of(self.metric, self.guards, evidence):
             return Verdict(Outcome.REVERTED, *rejection)
         values = values_of(evidence.runs, "candidate")

@@ -14,9 +14,8 @@ from goalseek.statistics.scale import Pair, mean, median, scale_of, solve, sprea
 
 PAIRS = 5
 CONFIDENCE = 0.95
-
-
 NEAR_ZERO = 0.1  # of the other value
+_PANELS = 400
 
 
 def is_share(direction: str, before: float, after: float) -> bool:
@@ -71,9 +70,6 @@ def standard_errors(
     if error:
         return gain / error
     return math.copysign(math.inf, gain) if gain else 0.0
-
-
-_PANELS = 400
 
 
 @functools.cache

@@ -9,15 +9,16 @@ from msgspec import Struct
 
 from goalseek.humanize import abbreviate, better_or_worse, format_duration, format_number, format_percent, parse_share
 from goalseek.manifest.tables import TIME_SOURCES
-from goalseek.statistics.scale import MAD_TO_SD, Scale, mean, median, scale_of, solve, variance
+from goalseek.statistics.scale import Scale, mean, median, robust_sd, scale_of, solve
 
 ITERATIONS = 100
 MOST_CASES = 30
 LONG_SECONDS = 5.0
 LARGE_SPREAD = 0.1  # of wall times, as a share of their median
+CPU_TIME = 'metric.source = "cpu"'
 _OUTLIER_DISTANCE = 3.5  # robust sd from the median
+# True effects in sd, and about the share of candidates with such an effect that the rule keeps; by simulation.
 POWER = ((1.5, 0.5), (2.0, 0.75), (2.5, 0.88), (3.0, 0.95))
-"""True effects in sd, and about the share of candidates with such an effect that the rule keeps; by simulation."""
 
 
 class NoiseReport(Struct, frozen=True):
@@ -65,13 +66,6 @@ def noise_report(direction: str, values: Sequence[float]) -> NoiseReport:
         skew=skewness(xs) if len(xs) >= 8 and sd > 0 else None,
         drift=_drift(scale, values),
     )
-
-
-def robust_sd(xs: Sequence[float]) -> float:
-    """1.4826 times the median distance from the median; the plain standard deviation where that is 0."""
-    center = median(xs)
-    robust = MAD_TO_SD * median([abs(x - center) for x in xs])
-    return robust or math.sqrt(variance(xs))
 
 
 def sd_interval(sd: float, count: int) -> tuple[float, float]:
@@ -247,9 +241,6 @@ def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:
     if climb.source in TIME_SOURCES:
         suggestions.append("for a time, let the command give the minimum of several runs")
     return suggestions
-
-
-CPU_TIME = 'metric.source = "cpu"'
 
 
 def wall_time_hint(values: Sequence[float]) -> str | None:

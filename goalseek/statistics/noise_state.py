@@ -18,6 +18,7 @@ CONFIRMED_KEEPS = 2
 MAX_PAIRS = 200
 MAX_INCUMBENT_RUNS = 8
 OPENING_RUNS = 5
+DRIFT_LIMIT = 3.0  # sd; the difference of two medians of five has an sd of about 0.76
 
 
 class TimedRun(Struct, frozen=True):
@@ -27,8 +28,7 @@ class TimedRun(Struct, frozen=True):
     at: int
 
 
-Setting = tuple[int | None, str | None]
-"""How many benches measure at once, on which host; none of both where one measures alone."""
+Setting = tuple[int | None, str | None]  # how many benches measure at once, on which host; None, None for a single one
 
 
 def setting_of(benches: int | None, host: str | None) -> Setting:
@@ -159,9 +159,6 @@ def repeats_of(state: NoiseState, runs: Sequence[VerifierRun]) -> tuple[Pair, ..
     if not last and not state.differed and state.value is not None:
         last = [state.value]
     return successive_pairs(last + values_of(runs, "incumbent")) + successive_pairs(values_of(runs, "candidate"))
-
-
-DRIFT_LIMIT = 3.0  # sd; the difference of two medians of five has an sd of about 0.76
 
 
 def drift_warning(direction: str, state: NoiseState) -> str | None:

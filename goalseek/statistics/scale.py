@@ -105,6 +105,13 @@ def variance(values: Sequence[float]) -> float:
     return math.fsum((value - middle) ** 2 for value in values) / max(1, len(values) - 1)
 
 
+def robust_sd(xs: Sequence[float]) -> float:
+    """1.4826 times the median distance from the median; the plain standard deviation where that is 0."""
+    center = median(xs)
+    robust = MAD_TO_SD * median([abs(x - center) for x in xs])
+    return robust or math.sqrt(variance(xs))
+
+
 def solve(rising: Callable[[float], float], result: float, highest: float) -> float:
     """The argument between 0 and ``highest`` for which a rising function has this result: by halving."""
     low, high = 0.0, highest

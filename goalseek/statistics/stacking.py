@@ -30,9 +30,7 @@ PRIOR_GAIN = -0.5  # sd
 PRIOR_RUNS = 1  # the prior counts as much as so many runs
 LEAST_GAIN = -1.5  # sd; what is farther off is no near miss
 LOOK_BACK = 100
-
-Stack = tuple[int, ...]
-"""The iterations whose changes are tried together, in rising order."""
+Stack = tuple[int, ...]  # the iterations whose changes are tried together, in rising order
 
 
 def is_stacking(search: Search, metric: Metric, noise: NoiseState) -> bool:

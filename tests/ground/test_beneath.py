@@ -68,10 +68,6 @@ def given(folder: Path) -> Any:
     )
 
 
-def open_run_folder(path: Path) -> RunFolder:
-    return RunFolder(path, 0, 0, 0, 0)
-
-
 def view_of(home: Path, shown: Path, at: Path) -> View:
     seen = Mount(home, Path("/home/agent"), writable=True)
     return View(tree=seen, home=seen, temporary=seen, shown=(Mount(shown, at),))
@@ -109,7 +105,6 @@ ACTS: dict[str, Callable[[Path], object]] = {
     "copy_tree from": lambda own: disk.copy_tree(own / INSIDE, own / "copy"),
     "take": lambda own: disk.copy_regular_files(source_in(own), own / INSIDE, None, 10**6),
     "run folder made": lambda own: RunFolder.make(own / INSIDE),
-    "run folder emptied": lambda own: open_run_folder(own / INSIDE).empty(),
     "home made": lambda own: AgentHome(own / INSIDE).make("label", {"x/mine": (own, own)}, {"mine": "ours"}),
     "home of before": lambda own: AgentHome(own / "tree").make("label", {}, {"a/b/c/mine": "ours"}),
     "furnish": lambda own: build_view(own, own, own / INSIDE),
