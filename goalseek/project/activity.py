@@ -40,7 +40,7 @@ class Observer:
     """The loop calls these methods as things happen. Each does nothing here; a view overrides what it shows."""
 
     def of(self, iteration: int) -> Observer:
-        """The observer of what happens in one of several iterations that are under way at once."""
+        """That of one of several iterations that are under way at once."""
         return self
 
     def on_note(self, text: str) -> None:
@@ -213,11 +213,8 @@ class Activity:
     """What an invocation is doing, as its ``picture`` shows it, and the seconds that it has worked.
 
     The picture is written to ``state.json``, without fsync; where its folder is gone, or without a ``path``, nothing is
-    written. A change within ``MIN_WRITE_SECONDS`` of the last write is written by the next heartbeat: nobody can read
-    faster, and each write makes the disk work.
-
-    ``phase_seconds`` count the present step's time. ``waited`` are the seconds of waits since the last record, by what
-    was waited for. ``clock`` is that of deadlines.
+    written. ``phase_seconds`` count the present step's time. ``waited`` are the seconds of waits since the last record,
+    by what was waited for. ``clock`` is that of deadlines.
     """
 
     def __init__(self, path: Path | None, observer: Observer) -> None:
@@ -254,6 +251,7 @@ class Activity:
         self.picture = picture
         self.observer.on_picture(picture)
         self._has_unwritten = True
+        # The next heartbeat writes what comes sooner: nobody can read faster, and each write makes the disk work.
         if not is_same_status or self._seconds_since_write() >= MIN_WRITE_SECONDS:
             self._write()
 
@@ -275,7 +273,7 @@ class Activity:
             self.picture = structs.replace(self.picture, silent_since=since)
 
     def beat(self) -> None:
-        """Renews the heartbeat, when it is time, and writes what is not written yet; keeps the stored seconds fresh."""
+        """Renews the heartbeat when it is time, writes what is not written yet, keeps the stored seconds fresh."""
         if self.is_shown and (self._has_unwritten or self._seconds_since_write() >= HEARTBEAT_SECONDS):
             self._write()
         if self.phase_seconds:
@@ -319,7 +317,6 @@ class Activity:
 
     @property
     def wait_notes(self) -> tuple[str, ...]:
-        """A sentence for each thing that was waited for since the last record."""
         return tuple(f"waited {format_duration(seconds)}: {why}" for why, seconds in self.waited.items())
 
     @contextlib.contextmanager

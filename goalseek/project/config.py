@@ -79,7 +79,7 @@ class ConfigReader:
         self._ruler_cache: tuple[int, Ruler] | None = None
 
     def reload(self) -> tuple[str, ...]:
-        """Reads the manifest afresh. Where it is wrong now, the last good one holds, and a note says so."""
+        """Where the manifest is wrong now, the last good one holds, and a note says so."""
         try:
             self.loaded = loading.load(self.loaded.path, self.loaded)
         except GoalseekError as error:
@@ -89,7 +89,7 @@ class ConfigReader:
         return ()
 
     def reload_strictly(self) -> None:
-        """Reads the manifest afresh. Raises GoalseekError where it is wrong now."""
+        """Raises GoalseekError where the manifest is wrong now."""
         self.loaded = loading.load(self.loaded.path)
         add_own(self.loaded.logs, self.loaded.runs)
 
@@ -131,11 +131,11 @@ class ConfigReader:
         pinned_files: Listing | None = None,
         changed_paths: frozenset[str] = frozenset(),
     ) -> Config:
-        """The configuration that follows from a manifest; ``notes`` are what a person should know about it.
+        """The configuration that follows from a manifest.
 
-        ``mounts`` says whether trees are mounted on the repository's own path. ``pinned_files`` are the files of
-        ``hidden_from``; None for those that are there now. ``changed_paths`` are those that candidates have changed.
-        Raises GoalseekError where the files of ``hidden_from`` cannot be read.
+        ``mounts``: trees are mounted on the repository's own path. ``pinned_files`` are the files of ``hidden_from``,
+        None for those that are there now; GoalseekError is raised where they cannot be read. ``changed_paths`` are
+        those that candidates have changed.
         """
         loaded, repository = self.loaded, self._ledger.repository
         hidden_folder = hidden_files.folder_of(self.folder, manifest)
@@ -199,7 +199,7 @@ class ConfigReader:
 
 
 def read_directions(folder: Path) -> list[Direction]:
-    """All directions that were not dropped, oldest first. Raises GoalseekError for a file that is no direction."""
+    """Those that were not dropped, oldest first. Raises GoalseekError for a file that is no direction."""
     if not folder.is_dir():
         return []
     result = []
@@ -214,7 +214,7 @@ def read_directions(folder: Path) -> list[Direction]:
 
 
 def add_direction(folder: Path, text: str, first: int, last: int | None) -> Direction:
-    """Adds a direction. Raises GoalseekError for an empty text or an empty range."""
+    """Raises GoalseekError for an empty text or an empty range."""
     if not text.strip():
         raise GoalseekError("a direction needs a text", 'goalseek direct "prefer fewer parameters"')
     if last is not None and last < first:
@@ -227,7 +227,7 @@ def add_direction(folder: Path, text: str, first: int, last: int | None) -> Dire
 
 
 def drop_direction(folder: Path, number: int) -> None:
-    """Takes a direction back; its number is not used again. Raises GoalseekError where there is none."""
+    """Its number is not used again. Raises GoalseekError where there is none."""
     path = _direction_path(folder, number)
     if not path.exists():
         raise GoalseekError(f"there is no direction {number}", "see: goalseek direct --list")

@@ -1,7 +1,6 @@
 """The limits of a run: target, failures, stagnation, budgets and deadline, and what is spent and left of each.
 
-They are computed from manifest and standing each time, never stored. Times are seconds; a deadline is held against a
-clock that nobody can set back.
+They are computed from manifest and standing each time, never stored. Times are seconds.
 """
 
 from __future__ import annotations
@@ -128,7 +127,7 @@ def dollars_left(limits: Limits, standing: Standing) -> float | None:
 
 
 def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | None:
-    """Seconds that the run may go on: until its deadline, or as much active time as is left. None without a limit.
+    """Seconds until the deadline, or of active time that is left; None without a limit.
 
     ``standing`` has the ``spend`` of this run: see ``Standing.for_run``.
     """
@@ -147,7 +146,7 @@ def seconds_to_deadline(limits: Limits, now: datetime) -> float | None:
 
 
 def budget_warnings(limits: Limits, standing: Standing) -> dict[str, str]:
-    """A sentence, by budget, for each that is three quarters spent, and for a cost limit that cannot be checked."""
+    """A sentence for each budget that is three quarters spent, and for a cost limit that cannot be checked."""
     warnings = {
         budget.limit_text: f"three quarters of {budget.limit_text} are spent: {budget.spent_text}"
         for budget in budgets_of(limits, standing)
@@ -178,7 +177,6 @@ class Spending(Struct, frozen=True):
 
     @property
     def foreseen(self) -> Usage:
-        """What the calls under way will take, if they take what calls usually do."""
         return Usage.total([self.call] * self.calls)
 
     @property
@@ -245,16 +243,15 @@ _FORMATS: dict[str, Callable[[float], str]] = {
 def budgets_of(limits: Limits, standing: Standing) -> Iterator[BudgetUse]:
     """What is spent of each budget that is set: of the run, then of all runs together."""
     for of, budget, spend in (("", limits, standing.spend), ("all runs", limits.total, standing.total)):
-        cost = round(spend.usage.cost_usd or 0.0, 9)
-        rows: tuple[tuple[StopReason, float, float | None], ...] = (
-            (StopReason.ITERATIONS, spend.iterations, budget.iterations),
-            (StopReason.TIME, spend.seconds, budget.time),
-            (StopReason.TOKENS, spend.tokens, budget.tokens),
-            (StopReason.COST, cost, budget.cost_usd),
-        )
-        for name, spent, most in rows:
-            if most is not None:
-                yield BudgetUse(name, spent, most, of, name == StopReason.COST and spend.usage.cost_is_partial)
+        if budget.iterations is not None:
+            yield BudgetUse(StopReason.ITERATIONS, spend.iterations, budget.iterations, of)
+        if budget.time is not None:
+            yield BudgetUse(StopReason.TIME, spend.seconds, budget.time, of)
+        if budget.tokens is not None:
+            yield BudgetUse(StopReason.TOKENS, spend.tokens, budget.tokens, of)
+        if budget.cost_usd is not None:
+            cost, is_partial = round(spend.usage.cost_usd or 0.0, 9), spend.usage.cost_is_partial
+            yield BudgetUse(StopReason.COST, cost, budget.cost_usd, of, is_partial)
 
 
 def limit_texts(limits: Limits, standing: Standing) -> tuple[str, ...]:
@@ -274,7 +271,6 @@ def best_home_hint(standing: Standing) -> str:
 
 
 def _shortage_text(limit_text: str, remaining: float, iteration_seconds: float | None, reserved_seconds: float) -> str:
-    """Why an iteration could not end in the time that a limit leaves; "" where it can."""
     if iteration_seconds is None or iteration_seconds + reserved_seconds <= remaining:
         return ""
     note = f", with {format_duration(reserved_seconds)} kept for settling," if reserved_seconds else ""

@@ -64,10 +64,9 @@ class OpenIteration(Struct, frozen=True):
 class Picture(Struct, frozen=True):
     """The fields of ``state.json``, in their order; the default one is that of a climb which nobody has begun.
 
-    Of several iterations at once each is in ``under_way``, and ``balance`` says whether agents or benches wait for the
-    others; ``iteration`` and ``phase`` are those of one at a time. ``turn`` is the run of the verifier, and ``next``
-    what a person can do; while it waits, what for. ``silent_since`` is since when the provider's program has printed
-    nothing. ``heartbeat_at`` is set as it is written.
+    Of several iterations at once each is in ``under_way``, and ``balance`` says whether agents or benches wait;
+    ``iteration`` and ``phase`` are those of one at a time. ``turn`` is the run of the verifier, and ``next`` what a
+    person can do; while it waits, what for. Since ``silent_since`` the provider's program has printed nothing.
     """
 
     status: str = "pending"
@@ -97,7 +96,6 @@ class Picture(Struct, frozen=True):
 
     @property
     def waits(self) -> str:
-        """What the run waits for; "" where it works."""
         return self.next if self.status == "waiting" else ""
 
     def phase_in_words(self, is_for: bool = False) -> str:
@@ -114,22 +112,19 @@ class Picture(Struct, frozen=True):
 
 
 def read_picture(path: Path, is_held: bool = True) -> Picture:
-    """The picture in the file; the default one where there is none that can be read.
-
-    Where no process holds the project's lock, a run that seems to be at work was interrupted.
-    """
+    """The default picture where none can be read. ``is_held``: a process holds the project's lock."""
     try:
         picture = from_plain(Picture, json.loads(path.read_text()))
     except (OSError, ValueError):
         return Picture()
-    if picture.is_at_work and not is_held:
+    if picture.is_at_work and not is_held:  # it was killed
         nothing = {"phase": None, "phase_started_at": None, "under_way": (), "balance": ""}
         picture = structs.replace(picture, status="interrupted", next="goalseek iterate goes on", **nothing)
     return picture if picture.is_at_work else structs.replace(picture, heartbeat_at=None)
 
 
 def describe_end(status: str, stop_reason: str | None) -> str:
-    """How the last invocation ended, in words; the status itself where it has no end."""
+    """How the last invocation ended; the status itself where it has no end."""
     if status in (*ACTIVE_STATUSES, StopReason.INTERRUPTED):
         return status
     return _END_TEXTS.get(stop_reason or "", status)

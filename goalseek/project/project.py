@@ -49,9 +49,8 @@ PAUSE_SECONDS = 0.1
 class Lane:
     """Where one iteration at a time is worked on: trees, and a supervisor of the programs that run in them.
 
-    Each tree is made when it is first asked for, inside ``announce(root)``, a context manager, and all of them again
-    where the plan has changed. ``policy`` is its sandbox policy, with the manifest that it was made from; ``slot`` is
-    the number of its bench.
+    Trees are made when they are first asked for, inside ``announce(root)``, and again where the plan has changed.
+    ``policy`` is its sandbox policy, with the manifest that it was made from; ``slot`` is the number of its bench.
     """
 
     def __init__(self, places: CachePaths, objects: Objects, programs: Supervisor, slot: int = 0) -> None:
@@ -103,10 +102,9 @@ class Project:
     """The open repository, ledger and trees of one project, under its lock. ``open_project`` makes it.
 
     ``folder`` is the manifest's in the user's checkout; of a manifest outside the repository, the repository's top.
-    ``is_committed_only`` says that uncommitted changes of the ruler's files are no reason to refuse a baseline.
-    ``is_by_timetable`` says that cron, say, begins one invocation after another.
-    ``stop`` is why the invocation ends, ``ends_at`` when it does, as ``time.monotonic`` shows it. ``baton`` is given
-    where several threads work on it; ``login_holders`` are those of them that use a login file now, by its path.
+    With ``is_committed_only`` uncommitted changes of the ruler's files are no reason to refuse a baseline. With
+    ``is_by_timetable`` cron, say, begins one invocation after another. ``ends_at`` is on ``time.monotonic``. ``baton``
+    is given where several threads work on it; ``login_holders`` are those that use a login file now, by its path.
     ``pulse`` is called by whatever waits.
     """
 
@@ -204,7 +202,7 @@ class Project:
         return programs
 
     def beat(self) -> None:
-        """Keeps the state file fresh; called about twenty times a second by whatever waits."""
+        """Whatever waits calls it about twenty times a second."""
         self.activity.beat()
         self.pulse()
 
@@ -221,7 +219,6 @@ class Project:
         return self.loaded.runs / f"{number:04d}"
 
     def record_head(self, kind: str, epoch: int) -> dict[str, Any]:
-        """The first fields of a record of now, which the ledger numbers."""
         names = {"project": self.repository.name, "run_id": self.run_id}
         return {"seq": 0, "kind": kind, **names, "epoch": epoch, "timestamp": self.ledger.now()}
 
@@ -267,7 +264,7 @@ class Project:
         return self._provider.table(self.loaded)
 
     def workspace(self, config: Config, standing: Standing | None = None) -> Workspace:
-        """The agent's tree under this configuration, at the incumbent of now or of a ``standing``."""
+        """The agent's tree, at the incumbent of now or of a ``standing``."""
         workspace = self.lane.workspace(config.trees)
         workspace.sync_to(lambda label: _agent_history(self.ledger.history, standing or self.standing, label))
         return workspace
