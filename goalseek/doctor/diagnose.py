@@ -6,7 +6,6 @@ verify command does not see need no run.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import os
@@ -89,7 +88,7 @@ def _find_cause(
         return next(measure_in_turn(project, [variant])).evidence.failure is None
 
     outside = SandboxLevel("none", ("outside, as was asked for",))
-    with project.using_policy(dataclasses.replace(confines, level=outside)):
+    with project.using_policy(structs.replace(confines, level=outside)):
         if not works(manifest):
             verify = structs.replace(manifest.env.verify, pass_=tuple(os.environ))
             if not works(structs.replace(manifest, env=structs.replace(manifest.env, verify=verify))):
@@ -108,7 +107,7 @@ def _find_cause(
         text = "it works outside the sandbox, and inside with the network: the likely cause is the network"
         return "wrong", text, "network = true for the command that needs it; setup may download first"
     table = structs.replace(confines.table, read=(*confines.table.read, *map(str, paths)))
-    with project.using_policy(dataclasses.replace(confines, table=table)):
+    with project.using_policy(structs.replace(confines, table=table)):
         if paths and works(manifest):
             text = f"it works outside the sandbox, and inside with {', '.join(map(str, paths))}: a path is not shown"
             return "wrong", text, as_manifest_line([*map(Path, manifest.sandbox.read), *paths])

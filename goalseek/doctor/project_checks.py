@@ -36,7 +36,7 @@ from goalseek.values import Finding, StopReason
 from goalseek.workspace import hidden_files
 from goalseek.workspace.forbidden_names import needs_listing
 from goalseek.workspace.scope import paths_below
-from goalseek.workspace.shared_folders import MAX_FILES, refuse_unfit_gives, refuse_unfit_shares
+from goalseek.workspace.shared_folders import MAX_FILES, SharedFolders, refuse_unfit_gives, refuse_unfit_shares
 
 if typing.TYPE_CHECKING:
     from goalseek.doctor.cheats import AppliedCheat
@@ -356,7 +356,7 @@ def converted_files(repository: Repository, entries: Mapping[str, Entry]) -> dic
 
 def check_ruler(subject: Subject) -> Iterator[Finding]:
     """Manifest, files and shared folders are what was pinned. A new baseline adopts what differs."""
-    project, names = subject.project, subject.project.loaded.manifest.scope.share
+    project = subject.project
     differences = project.differences_from_head()
     if subject.command == "baseline":
         yield from [Finding("note", f"adopts: {', '.join(differences.ruler)}")] if differences.ruler else []
@@ -365,9 +365,10 @@ def check_ruler(subject: Subject) -> Iterator[Finding]:
     starts_anew = project.began == "asked for" if subject.command != "baseline" else subject.source == "the incumbent"
     if differences.code and starts_anew:
         yield Finding("note", differences.code)
-    for text in project.shares.notes(names, project.standing.epoch):
+    shares = SharedFolders(project.repository.own, project.folder, project.loaded.manifest.scope.share)
+    for text in shares.notes(project.standing.epoch):
         yield Finding("note", text)
-    if not project.shares.is_whole(names):
+    if not shares.is_whole():
         yield Finding("note", f"of the shared folders only {MAX_FILES} files are looked at for changes")
 
 

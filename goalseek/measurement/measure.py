@@ -151,7 +151,7 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
         # Only what is full without the candidate's own files is a full disk.
         verifier.bench.tidy()
         own = (places.scratch / "home", places.scratch / "tmp", places.outputs)
-        for folder in filter(Path.is_dir, (*map(places.run_folder, KINDS), *own)):
+        for folder in filter(Path.is_dir, (*places.run_folders.values(), *own)):
             recreate_folder(folder)
         refuse_full(places.scratch)
     commands = tuple(
@@ -225,7 +225,7 @@ class _Trial:
         self._verifier, self._spec, self._log = verifier, spec, log
         self._outputs, self._stale = verifier.places.outputs, dict[str, str]()
         self.results: dict[str, ProgramResult] = {}
-        self.fresh = {kind: RunFolder.make(verifier.places.run_folder(kind)) for kind in KINDS}
+        self.fresh = {kind: RunFolder.make(verifier.places.run_folders[kind]) for kind in KINDS}
         recreate_folder(self._outputs)
         label = f"{spec.tree} {verifier.ruler}"
         self._once = open_once_files(verifier.manifest, verifier.bench.folder / "once", label)

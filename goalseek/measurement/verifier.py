@@ -104,7 +104,7 @@ def access_for(verifier: Verifier, command: VerifyCommand, root: Path, terminal:
         tree=root,
         commands=[command.run],
         cwd=command.cwd,
-        writable=(verifier.places.run_folder(command.sees or "both"),),
+        writable=(verifier.places.run_folders["hidden" if command.sees == "hidden" else "both"],),
         caches="ruler" if command.sees == "hidden" else "tree",
         devices=True,
         network=command.network,

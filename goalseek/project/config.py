@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -146,12 +145,12 @@ class ConfigReader:
         scope_inputs = (manifest, listing, mounts)
         if self._scope_cache is None or self._scope_cache[0] != scope_inputs:
             scope = manifest_scope(loaded, manifest, self._prefix, listing)
-            scope = replace(scope, proposer=frozenset(proposer_files(manifest, scope)), known={})
+            scope = structs.replace(scope, proposer=frozenset(proposer_files(manifest, scope)), known={})
             self._scope_cache = (scope_inputs, scope, self._scope_key(manifest, links, mounts, listing))
         _, scope, key = self._scope_cache
         if outside_paths := frozenset(path for path in changed_paths if scope.kind(path) == "other"):
             # Candidates have changed these while the scope was wider.
-            scope = replace(scope, changed=outside_paths, known={})
+            scope = structs.replace(scope, changed=outside_paths, known={})
             key = hashlib.sha256(to_line([key, sorted(outside_paths)]).encode()).hexdigest()[:16]
         program = self.folder / (manifest.project.program or "program.md")
         text = program.read_text("utf-8", "replace") if program.is_file() else ""

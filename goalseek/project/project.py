@@ -9,11 +9,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from goalseek.git.location import other_folders
 from goalseek.git.objects import Objects
@@ -40,7 +41,6 @@ from goalseek.workspace import hidden_files
 from goalseek.workspace.bench import Bench
 from goalseek.workspace.checkout import TreePlan, TreeUpdateContext
 from goalseek.workspace.places import BenchName, CachePaths
-from goalseek.workspace.shared_folders import SharedFolders
 from goalseek.workspace.workspace import AgentCommit, Workspace
 
 PAUSE_SECONDS = 0.1
@@ -122,7 +122,6 @@ class Project:
         self.config_reader = ConfigReader(loaded, self.ledger, places.prefix, table)
         self.folder = self.config_reader.folder
         self.activity = Activity(loaded.state, watch)
-        self.shares = SharedFolders(repository.own / "share.json", self.folder)
         self.run_id = self.standing.run_id
         self.began = ""
         self.is_committed_only = False
@@ -236,7 +235,7 @@ class Project:
     def _hide_new_checkouts(self) -> None:
         if self.lane.policy:
             loaded, policy = self.lane.policy
-            self.lane.policy = (loaded, replace(policy, elsewhere=other_folders(self.repository.location)))
+            self.lane.policy = (loaded, structs.replace(policy, elsewhere=other_folders(self.repository.location)))
 
     def config_of(self, manifest: Manifest, changed_paths: frozenset[str] = frozenset()) -> Config:
         """The configuration that follows from a manifest, whatever was pinned; ``changed_paths`` are candidates'."""

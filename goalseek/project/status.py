@@ -124,7 +124,7 @@ def read_overview(
     elif question:
         next_step = commands_for(question) + ("" if holder else "; then goalseek iterate")
     differences = differences_of_head(loaded, location, standing.baseline.commit if standing.baseline else "")
-    shares = SharedFolders(own / "share.json", base_of(loaded, location.top))
+    shares = SharedFolders(own, base_of(loaded, location.top), manifest.scope.share)
     if readable is None and may_show_answers(manifest):
         from goalseek.workspace.answers import answer_notes_at_head  # it takes long to import
 
@@ -154,7 +154,7 @@ def read_overview(
         run_id=run_id,
         silent=_silence_text(picture, holder) if picture.is_at_work and holder else "",
         limits=limit_texts(manifest.limits, spent),
-        differs=(*differences.ruler, *shares.notes(manifest.scope.share, standing.epoch)),
+        differs=(*differences.ruler, *shares.notes(standing.epoch)),
         warnings=tuple(with_manifest_option(text, loaded.path) for text in texts if text),
         readable=readable or (),
         unsent=unsent if manifest.notify.command else "",

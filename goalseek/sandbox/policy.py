@@ -6,11 +6,10 @@ import glob
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from goalseek.disk import recreate_folder
 from goalseek.errors import USAGE, GoalseekError
@@ -55,8 +54,7 @@ class ProgramAccess(Struct, frozen=True):
     credentials: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True)
-class SandboxPolicy:
+class SandboxPolicy(Struct, frozen=True, eq=False):
     """The level, and what all programs of a project share. ``folder`` is the manifest's in the user's checkout.
 
     The manifest may not name a ``masked`` path either. ``elsewhere`` are other checkouts: of those, programs see only
@@ -72,7 +70,7 @@ class SandboxPolicy:
     shared: tuple[Path, ...]
     masked: tuple[Path, ...]
     elsewhere: tuple[Path, ...] = ()
-    _required: dict[object, dict[Path, str]] = field(default_factory=dict, compare=False, repr=False)
+    _required: dict[object, dict[Path, str]] = field(default_factory=dict)
 
     @property
     def mounts(self) -> bool:

@@ -37,6 +37,8 @@ class CachePaths:
         self.setup = folder / "setup"  # the folders that ``setup`` gave, for each ruler and bench
         self.cache = folder / "cache"  # what the commands of the verifier keep between runs
         self.scratch = folder / "scratch"  # run folders and temporary folders of programs at work
+        # GOALSEEK_RUN_DIR of commands, by what they see: "hidden" has its own, where no candidate code ran.
+        self.run_folders = {"both": self.scratch / "run", "hidden": self.scratch / "run-hidden"}
         self.outputs = self.scratch / "outputs"  # what commands of the current measurement left for later ones
 
     def bench(self, name: BenchName) -> Path:
@@ -49,17 +51,12 @@ class CachePaths:
             remove_if_exists(self.scratch)
 
     def beside(self, lane: str) -> CachePaths:
-        """The folders of another lane of this project."""
         return CachePaths(self.home, self.prefix, lane)
 
     def lanes(self) -> list[CachePaths]:
         """The folders of every lane that there is, this first."""
         kinds = (f"{SLOT}[0-9]*", "bench-[0-9]*", LANDING)
         return [self, *(self.beside(path.name) for kind in kinds for path in sorted(self.home.glob(kind)))]
-
-    def run_folder(self, sees: str) -> Path:
-        """``GOALSEEK_RUN_DIR`` of commands with this ``sees``; "hidden" has its own, where no candidate code ran."""
-        return self.scratch / ("run-hidden" if sees == "hidden" else "run")
 
 
 def cache_folder() -> Path:

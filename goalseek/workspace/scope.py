@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import Literal
+
+from msgspec import Struct, field
 
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.paths import first_overlap
@@ -29,14 +30,14 @@ is_tool_cache = matcher(tuple(_TOOL_CACHES.split()))
 
 
 def parents(path: str) -> Iterator[str]:
-    """The folders above a path, nearest first."""
+    """Nearest first."""
     while (cut := path.rfind("/")) > 0:
         path = path[:cut]
         yield path
 
 
 def paths_below(prefix: str, paths: Iterable[str]) -> list[str]:
-    """Those of the paths that begin with the prefix, a folder's, relative to that folder."""
+    """Relative to the prefix, that of a folder."""
     return [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
 
 
@@ -47,8 +48,7 @@ def overlap_matcher(paths: Iterable[str]) -> Callable[[str], bool]:
     return lambda path: path in overlapping or not files.isdisjoint(parents(path))
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(Struct, frozen=True, eq=False):
     """Classifies paths of the repository. Globs hold below ``prefix``, the manifest's folder ("" or "sub/").
 
     ``listed`` are the writable globs as they are written, ``shared`` the shared paths of the repository. ``changed``
@@ -66,7 +66,7 @@ class Scope:
     shared: tuple[str, ...] = ()
     changed: frozenset[str] = frozenset()
     proposer: frozenset[str] = frozenset()
-    known: dict[str, Kind] = field(default_factory=dict, compare=False, repr=False)
+    known: dict[str, Kind] = field(default_factory=dict)
 
     def kind(self, path: str) -> Kind:
         """hidden > read_only > generated > writable; "other" is read-only where tracked and a stray where new.
@@ -100,7 +100,7 @@ class Scope:
         return first_overlap(path, self.shared)
 
     def names(self, path: str, part: str) -> bool:
-        """Whether a writable glob spells out this part of the path, and does not only match it by a wildcard."""
+        """Whether a writable glob spells out this part of the path: a wildcard does not."""
         if not path.startswith(self.prefix):
             return False
         below = path[len(self.prefix) :]
@@ -149,7 +149,7 @@ def build_scope(
     own_read_only: Sequence[str] = (),
     hidden_files: Iterable[str] = (),
 ) -> Scope:
-    """A scope from the manifest's lists, patterns of goalseek's own files, and files hidden whatever the globs say."""
+    """The ``own`` ones are patterns of goalseek's own files; ``hidden_files`` are hidden whatever the globs say."""
     matches_hidden, is_hidden_file = matcher((*table.hidden, *own_hidden)), overlap_matcher(hidden_files)
     return Scope(
         prefix,
@@ -164,7 +164,6 @@ def build_scope(
 
 
 def leaves_tree(path: str, target: str) -> bool:
-    """Whether a symbolic link at ``path`` points outside the tree."""
     steps = (-1 if part == ".." else 1 for part in target.split("/") if part not in ("", "."))
     return target.startswith("/") or min(accumulate(steps, initial=path.count("/"))) < 0
 
@@ -206,19 +205,16 @@ def manifest_scope(loaded: ManifestFile, manifest: Manifest, prefix: str, hidden
         own += [_file(table.script)] if table.name == "scripted" else []
         own += _folder(table.record or "")
     read_only = [_file(manifest.project.program or "program.md")]
-    if manifest.provider:
-        table = manifest.provider
-        read_only += _folder(table.prompts)
+    read_only += _folder(manifest.provider.prompts) if manifest.provider else []
     own += [_file(cheat.patch) for cheat in manifest.cheat]
     return build_scope(prefix, manifest.scope, own, read_only, (item.path for item in hidden_from))
 
 
 def _file(path: str) -> str:
-    """The pattern of a file that the manifest names, however it writes the path; it matches no other."""
+    # However the manifest writes the path, the pattern matches no other.
     return literal_pattern(str(PurePosixPath(path)))
 
 
 def _folder(path: str) -> list[str]:
-    """The pattern of a folder that the manifest names, where it is below the manifest's own."""
     pure = PurePosixPath(path)
     return [f"{_file(path)}/"] if path and not pure.is_absolute() and ".." not in pure.parts else []

@@ -7,6 +7,7 @@ gives a note only. They are listed once for each record, and never more than ``M
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import shlex
 import typing
@@ -33,8 +34,6 @@ if typing.TYPE_CHECKING:
 
 MAX_FILES = 20_000
 _MAX_BYTES = 64_000_000  # of the contents that are compared
-
-
 SHARES_CHANGED = "shared files are not as at the baseline"
 
 
@@ -48,66 +47,60 @@ class SharedBaseline(Struct, frozen=True):
 
 
 class SharedFolders:
-    """The shared folders below ``base``; ``path`` is where goalseek keeps what they held."""
+    """The shared folders of these names below ``base``, listed once; ``own`` is where goalseek keeps what they held."""
 
-    def __init__(self, path: Path, base: Path) -> None:
-        self._path = path
+    def __init__(self, own: Path, base: Path, names: Sequence[str]) -> None:
+        self._path = own / "share.json"
         self._base = base
-        self._listings: dict[tuple[str, ...], Listing] = {}
+        self._names = tuple(names)
 
-    def digests(self, names: Sequence[str]) -> dict[str, str]:
-        """The digest of what they hold, as records have it."""
-        return {"share": digest_of(self._files(names))} if names else {}
+    def digest(self) -> str:
+        return digest_of(self._files)
 
-    def notes(self, names: Sequence[str], epoch: int) -> tuple[str, ...]:
+    def notes(self, epoch: int) -> tuple[str, ...]:
         """What differs from the epoch's baseline, in words."""
-        baseline = self._load_baseline(names, epoch) if names else None
+        baseline = self._load_baseline(epoch) if self._names else None
         if baseline is None:
             return ()
-        was, now = ({item.path: item for item in files} for files in (baseline.files, self._files(names)))
+        was, now = ({item.path: item for item in files} for files in (baseline.files, self._files))
         changed = []
-        for path in changed_paths(baseline.files, self._files(names)):
+        for path in changed_paths(baseline.files, self._files):
             before, after, digest = was.get(path), now.get(path), baseline.contents.get(path)
             is_time_only = before and after and structs.replace(before, time=after.time) == after
             if not (is_time_only and digest and digest == content_digest(self._base / path)):
                 changed.append(quote_path(path))
         return (f"{SHARES_CHANGED}: {abbreviate(changed)}",) if changed else ()
 
-    def list_again(self) -> None:
-        """Forgets what was listed, as the files may have changed since."""
-        self._listings.clear()
-
-    def save_baseline(self, names: Sequence[str], epoch: int) -> None:
+    def save_baseline(self, epoch: int) -> None:
         """Saves what they hold, unless it is saved for this epoch."""
-        if names and self._load_baseline(names, epoch) is None:
-            files, contents, read_bytes = self._files(names), {}, 0
-            for item in sorted(files, key=lambda item: item.size):
+        if self._load_baseline(epoch) is None:
+            contents, read_bytes = {}, 0
+            for item in sorted(self._files, key=lambda item: item.size):
                 read_bytes += item.size
                 if read_bytes <= _MAX_BYTES and item.kind in ("file", "program"):
                     contents[item.path] = content_digest(self._base / item.path)
-            line = to_line(SharedBaseline(epoch, tuple(names), files, contents))
+            line = to_line(SharedBaseline(epoch, self._names, self._files, contents))
             write_atomic(self._path, line + "\n", durable=True)
 
-    def is_whole(self, names: Sequence[str]) -> bool:
+    def is_whole(self) -> bool:
         """Whether they have few enough files for all to be listed."""
-        return len(self._files(names)) < MAX_FILES
+        return len(self._files) < MAX_FILES
 
-    def _load_baseline(self, names: Sequence[str], epoch: int) -> SharedBaseline | None:
+    def _load_baseline(self, epoch: int) -> SharedBaseline | None:
         try:
             baseline = from_plain(SharedBaseline, json.loads(self._path.read_text()))
         except (OSError, ValueError):
             return None
-        return baseline if (baseline.epoch, baseline.names) == (epoch, tuple(names)) else None
+        return baseline if (baseline.epoch, baseline.names) == (epoch, self._names) else None
 
-    def _files(self, names: Sequence[str]) -> Listing:
-        if tuple(names) not in self._listings:
-            files: Listing = ()
-            for name in names:
-                with contextlib.suppress(OSError):  # what cannot be listed cannot be used either: the command says so
-                    listing = list_folder((self._base / name).resolve(), MAX_FILES - len(files))
-                    files += tuple(structs.replace(item, path=f"{name}/{item.path}") for item in listing)
-            self._listings[tuple(names)] = files
-        return self._listings[tuple(names)]
+    @functools.cached_property
+    def _files(self) -> Listing:
+        files: Listing = ()
+        for name in self._names:
+            with contextlib.suppress(OSError):  # what cannot be listed cannot be used either: the command says so
+                listing = list_folder((self._base / name).resolve(), MAX_FILES - len(files))
+                files += tuple(structs.replace(item, path=f"{name}/{item.path}") for item in listing)
+        return files
 
 
 def refuse_unfit_gives(manifest: Manifest, prefix: str, scope: Scope, entries: Mapping[str, Entry]) -> None:

@@ -229,5 +229,5 @@ def test_a_bench_tells_its_commands_its_number(project: Project, mode: str) -> N
             with contextlib.closing(lane):
                 verifier = opened.verifier(config, "", incumbent.tree, {})
                 root = verifier.bench.sync_to("both", incumbent.tree)
-                recreate_folder(lane.places.run_folder("both"))
+                recreate_folder(lane.places.run_folders["both"])
                 assert run_command(verifier, command, root, {}, HeadAndTail()).stdout == printed

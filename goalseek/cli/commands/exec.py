@@ -7,7 +7,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
@@ -58,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
             tree, iteration = record.tree_hash, record.iteration
         command = words or [os.environ.get("SHELL", "/bin/sh")]
         # The command gets empty caches: it must not fill those of measurements.
-        policy = replace(project.confines, kept=project.places.scratch / "cache")
+        policy = structs.replace(project.confines, kept=project.places.scratch / "cache")
         if options.who == "verify":
             place = _verify(project, config, tree, project.run_folder(iteration) / OUTPUTS)
         else:
@@ -102,7 +101,7 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
             print(f"goalseek: {text}", file=sys.stderr)
     if any(other.keep for other in config.manifest.commands):
         verifier.bench.forget(command.sees)
-    folder = project.places.run_folder(command.sees)
+    folder = project.places.run_folders["hidden" if command.sees == "hidden" else "both"]
     recreate_folder(folder)
     variables = {"GOALSEEK_RUN_DIR": str(folder), "GOALSEEK_ITERATION": str(standing.next_iteration)}
     variables = environment_for(verifier, root, {**variables, "GOALSEEK_SEED": "0"})

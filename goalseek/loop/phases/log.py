@@ -23,6 +23,7 @@ from goalseek.proposal.launch import forget_calls
 from goalseek.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.values import Outcome, Phase, to_plain
 from goalseek.workspace.listing import digest_of
+from goalseek.workspace.shared_folders import SharedFolders
 
 
 def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = None) -> IterationRecord:
@@ -30,10 +31,10 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
 
     ``ruler`` is given for a baseline.
     """
-    project = iteration.project
-    project.shares.list_again()
+    project, share = iteration.project, iteration.config.manifest.scope.share
+    shares = SharedFolders(project.repository.own, project.folder, share) if share else None
     name = CheckpointName("record")
-    record = iteration.steps.do(Phase.LOG, name, IterationRecord, _make_record, iteration, result, ruler)
+    record = iteration.steps.do(Phase.LOG, name, IterationRecord, _make_record, iteration, result, ruler, shares)
     record = structs.replace(record, active_seconds=iteration.seat.lanes.active_seconds)
     if project.standing.run_id != project.run_id:  # it begins with this iteration
         run = RunRecord(
@@ -50,7 +51,8 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     iteration.steps.forget_seconds()
     write_summary(iteration.folder, sealed_record)
     project.activity.waited.clear()
-    project.shares.save_baseline(iteration.config.manifest.scope.share, sealed_record.epoch)
+    if shares:
+        shares.save_baseline(sealed_record.epoch)
     landing.follow(project)
     project.repository.remove_flight(iteration.number)
     lanes = iteration.seat.lanes
@@ -66,14 +68,16 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     return sealed_record
 
 
-def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | None) -> IterationRecord:
+def _make_record(
+    iteration: Iteration, result: IterationResult, ruler: Ruler | None, shares: SharedFolders | None
+) -> IterationRecord:
     """The record of an iteration, whatever phase it ended in."""
     project, config, standing, steps = iteration.project, iteration.config, iteration.standing, iteration.steps
     manifest, verdict, plan, change = config.manifest, result.verdict, result.plan, result.change
     candidate, decision, evidence = result.candidate, result.decision, result.evidence or Evidence()
     has_author = verdict.outcome != Outcome.BASELINE
     provider, model = iteration.author_of(change, plan) if has_author else ("", "")
-    share, spending = manifest.scope.share, steps.usage_log.spending()
+    spending = steps.usage_log.spending()
     benches, host = (evidence.benches, evidence.host) if evidence.runs else iteration.seat.lanes.setting
     stacked = plan.stacked if plan else ()
     prompts = ", ".join(f"{phase} {template.version}" for phase, template in config.templates.items())
@@ -129,7 +133,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
             **({"proposer": digest_of(config.trees.proposer)} if has_author and config.trees.proposer else {}),
             **({"source": result.source} if result.source else {}),
             **({"script": plan.script} if plan and plan.script else {}),
-            **project.shares.digests(share),
+            **({"share": shares.digest()} if shares else {}),
         },
         directions=result.context.directions,
         run_dir=f"runs/{iteration.folder.name}",
@@ -141,7 +145,7 @@ def _make_record(iteration: Iteration, result: IterationResult, ruler: Ruler | N
             *project.activity.wait_notes,
             *_incumbent_notes(evidence),
             *_resume_notes(steps),
-            *(() if ruler else project.shares.notes(share, standing.epoch)),
+            *(shares.notes(standing.epoch) if shares and not ruler else ()),
         ),
     )
 
