@@ -269,6 +269,24 @@ def open_folder(folder: str | Path, below: int | None = None) -> Iterator[int]:
         os.close(descriptor)
 
 
+def walk_folders(root: Path) -> Iterator[tuple[str, int, Iterator[os.DirEntry[str]], list[str]]]:
+    """Opens a folder of goalseek's own and those in it: path, "" or "a/b/", descriptor, listing, and a list.
+
+    It goes on with the folders whose names the caller puts on that list. Raises OSError for a link.
+    """
+
+    def walk(descriptor: int, folder: str) -> Iterator[tuple[str, int, Iterator[os.DirEntry[str]], list[str]]]:
+        inner: list[str] = []
+        with os.scandir(descriptor) as listing:
+            yield folder, descriptor, listing, inner
+        for name in inner:
+            with open_folder(name, descriptor) as below:
+                yield from walk(below, f"{folder}{name}/")
+
+    with open_folder(root) as top:
+        yield from walk(top, "")
+
+
 def _open_part(name: str | Path, flags: int, below: int | None = None, is_ours: bool = True) -> int:
     """Opens a file or folder; one of ours after giving its owner missing permissions: read, or all in a folder."""
     if not is_ours:

@@ -80,7 +80,6 @@ def launch_in_bubblewrap(view: View, arguments: Sequence[str], environment: Mapp
 
 
 def find_bubblewrap() -> str | None:
-    """The path of bubblewrap; None if it is not installed."""
     return shutil.which("bwrap")
 
 
@@ -143,7 +142,6 @@ def _innermost_mount(mounts: Mapping[str, Mount], path: Path) -> Mount | None:
 
 @functools.cache
 def _system_layout(network: bool) -> tuple[Mapping[str, Mount], Links]:
-    """The mounts and links that every view has."""
     chains = [resolve_links(path) for path in system_paths(network)]
     mounts = _without_duplicates({str(chain.real): Mount.in_place(chain.real) for chain in chains})
     return mounts, _links_to_make({link: target for chain in chains for link, target in chain.links}, mounts, ())

@@ -123,7 +123,6 @@ class Redactor:
         self._values: set[bytes] = set()
 
     def add_variables(self, variables: Mapping[str, str]) -> None:
-        """Learns the values of variables that hold credentials."""
         self._add(variables.values())
 
     def add_files(self, files: Iterable[Path]) -> None:
@@ -141,7 +140,6 @@ class Redactor:
                 self._add(line.partition("=")[2].strip("'\" ") or line for line in text.splitlines())
 
     def contains(self, content: bytes) -> bool:
-        """Whether a content holds any of them."""
         return any(value in content for value in self._values)
 
     def redact(self, content: bytes) -> bytes:
@@ -151,7 +149,6 @@ class Redactor:
         return content
 
     def redact_text(self, text: str) -> str:
-        """The same for a text."""
         return self.redact(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
     def stream(self, pass_on: Callable[[bytes], None]) -> Callable[[bytes], None]:
@@ -178,7 +175,6 @@ class Redactor:
 
 
 def is_credential_name(name: str) -> bool:
-    """Whether a variable's name says that it holds a credential."""
     return bool(_CREDENTIAL_NAME.search(name))
 
 

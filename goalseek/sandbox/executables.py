@@ -35,7 +35,6 @@ def required_paths(
     required: dict[Path, str] = {}
 
     def find(word: str) -> Path | None:
-        """The program of this name, or the file that an interpreter would read; None where there is none."""
         program = which(word, path, folder)
         if program is not None or "\0" in word:
             return program

@@ -41,7 +41,6 @@ class AgentHome:
         self._record = folder / "home.json"
 
     def is_of(self, label: str) -> bool:
-        """Whether it was made for this label, and still exists."""
         return read_object(self._record).get("label") == label and self.path.is_dir() and not self.path.is_symlink()
 
     def make(self, label: str, links: Mapping[str, tuple[Path, Path]], files: Mapping[str, str]) -> None:

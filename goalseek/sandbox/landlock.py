@@ -41,7 +41,7 @@ _WRITABLE_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx",
 
 @functools.cache
 def abi() -> int:
-    """The version of Landlock's ABI in this kernel, 0 for none."""
+    """0 for none."""
     version = ctypes.CDLL(None, use_errno=True).syscall(
         ctypes.c_long(landlock_exec.CREATE), None, ctypes.c_long(0), ctypes.c_long(1)
     )
@@ -76,7 +76,7 @@ def launch_under_landlock(view: View, arguments: Sequence[str], environment: Map
 
 
 def standalone_command(launch: Launch) -> tuple[str, ...]:
-    """The command line of a short program for a caller without a reaper, restricted as the launch says."""
+    """For a caller without a reaper."""
     if not launch.restriction:
         return launch.arguments
     return (*_starter(), *launch.restriction, "--", *launch.arguments)

@@ -48,7 +48,7 @@ kernel = ctypes.CDLL(None, use_errno=True)
 
 
 def system_call(number: int, *arguments: int | bytes | None) -> int:
-    """Makes a system call and gives its result. Raises OSError if it fails."""
+    """Raises OSError if it fails."""
     longs = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     result = int(kernel.syscall(ctypes.c_long(number), *longs))
     if result < 0:

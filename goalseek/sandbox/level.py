@@ -43,7 +43,7 @@ _INSTALL = "install bubblewrap: apt install bubblewrap, dnf install bubblewrap, 
 
 
 class SandboxLevel(Struct, frozen=True):
-    """A level that works. ``reason`` says why it is no better one, a line for each level that does not work."""
+    """A level that works; ``reason`` says of each better one why it does not."""
 
     name: Name
     reason: tuple[str, ...] = ()

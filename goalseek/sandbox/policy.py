@@ -78,7 +78,6 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
         return self.level.name == "bubblewrap"
 
     def seen_at(self, tree: Path, path: Path) -> Path:
-        """The path at which a program that works in ``tree`` sees ``path`` in it."""
         return self.top / path.relative_to(tree) if self.mounts else path
 
     def credential_at(self, real: Path) -> Path:
@@ -86,7 +85,6 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
         return _CREDENTIALS / _folder_name(real) if self.mounts else real
 
     def home_at(self, home: Path) -> Path:
-        """The path at which a program sees its throw-away HOME."""
         return throw_away_home(home, self.top).at if self.mounts else home
 
     def launch(
@@ -202,10 +200,7 @@ def _folder_name(path: Path) -> str:
 
 
 def policy_for(loaded: ManifestFile, location: Location, folder: Path, places: CachePaths) -> SandboxPolicy:
-    """The sandbox policy of a project. Probes the level, once in a process.
-
-    Raises GoalseekError if the manifest demands a level that does not work.
-    """
+    """Probes the level, once in a process. Raises GoalseekError if the manifest demands one that does not work."""
     manifest = loaded.manifest
     own = [location.common_dir, location.git_dir, places.home, loaded.logs.parent, loaded.path]
     own += [loaded.folder / table.script for table in authors_of(manifest.provider, manifest.search.rotate)]

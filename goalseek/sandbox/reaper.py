@@ -34,7 +34,7 @@ _RESTORED = (*_IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def send(channel: socket.socket, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
-    """Sends one message. Raises OSError if the other end is gone."""
+    """Raises OSError if the other end is gone."""
     body = json.dumps(message).encode()
     header = len(body).to_bytes(4, "big")
     if descriptors:
@@ -173,7 +173,7 @@ class Reaper:
                 self._report({"exit_code": os.waitstatus_to_exitcode(status), "ended": time.monotonic()})
 
     def running_descendants(self) -> dict[int, int]:
-        """The process ids of all running descendants, each with its parent's."""
+        """Each with its parent's process id."""
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
@@ -236,7 +236,6 @@ def _execute(message: dict[str, Any], descriptors: list[int], error_writer: int,
 
 
 def _decode(latin: str) -> str:
-    """A text that was sent as Latin-1, in this process's encoding of file names."""
     return os.fsdecode(latin.encode("latin-1"))
 
 

@@ -42,7 +42,7 @@ Waiting = Callable[[], contextlib.AbstractContextManager[object]]
 
 
 class RunningProgram(Struct):
-    """A program that the reaper at the other end of ``channel`` starts and ends, and what that has said of it.
+    """What the reaper at the other end of ``channel`` has said of a program.
 
     ``began`` and ``ended`` are in seconds of ``time.monotonic``; ``ended`` is None if nobody saw the end. ``failure``
     are error number and subject if it could not be started. ``killed`` is None until what it left running has ended.
@@ -58,7 +58,7 @@ class RunningProgram(Struct):
     cpu_seconds: float = 0.0
 
     def receive(self) -> None:
-        """Waits for the reaper's next message, and ignores one about an earlier program.
+        """Waits for the reaper's next message; one about an earlier program is ignored.
 
         Raises ConnectionError if there will be none; then the program is lost.
         """
@@ -97,11 +97,10 @@ class Streams(contextlib.AbstractContextManager["Streams"]):
         self._selector.close()
 
     def watch(self, program: RunningProgram) -> None:
-        """Receives the messages about a program too, from now on."""
         self._selector.register(program.channel, selectors.EVENT_READ, program)
 
     def wait(self, seconds: float) -> int:
-        """Waits so long for data at most, and moves it; gives the number of streams that were ready."""
+        """Moves what there is within so many seconds; gives the number of streams that were ready."""
         with self._waiting():
             ready = self._selector.select(max(seconds, 0))
         for key, _ in ready:
@@ -118,7 +117,7 @@ class Streams(contextlib.AbstractContextManager["Streams"]):
         return len(ready)
 
     def drain(self, program: RunningProgram) -> None:
-        """Reads the rest of the output once nobody writes any more."""
+        """Reads the rest of the output, once nobody writes any more."""
         self._selector.unregister(program.channel)
         while self._selector.get_map() and self.wait(0):
             pass
@@ -152,7 +151,6 @@ class HeadAndTail:
         self._omitted = 0
 
     def write(self, chunk: bytes) -> None:
-        """Takes the next bytes."""
         room = self._half - len(self._head)
         self._head += chunk[: max(room, 0)]
         self._tail += chunk[max(room, 0) :]
@@ -161,13 +159,11 @@ class HeadAndTail:
             del self._tail[: -self._half]
 
     def content(self) -> bytes:
-        """What was kept."""
         gap = b"\n[... %d bytes left out ...]\n" % self._omitted if self._omitted else b""
         return bytes(self._head) + gap + bytes(self._tail)
 
 
 def shorten(text: str) -> str:
-    """Head and tail of a text that is too long to be stored."""
     if len(text) <= KEPT_BYTES // 4:
         return text
     kept = HeadAndTail()
@@ -189,7 +185,6 @@ class LogFile(contextlib.AbstractContextManager["LogFile"]):
         self._rest = HeadAndTail(share // 3)  # which may keep half as much again
 
     def write(self, chunk: bytes) -> None:
-        """Takes the next bytes."""
         head, rest = chunk[: self._room], chunk[self._room :]
         self._room -= len(head)
         self._file.write(head)
@@ -226,7 +221,6 @@ class ProgramResult(Struct, frozen=True):
 
 
 def was_killed(result: ProgramResult) -> bool:
-    """Whether a signal ended the program."""
     return result.exit_code is not None and (result.exit_code < 0 or result.exit_code in _KILLED_IN_CAGE)
 
 
@@ -462,7 +456,6 @@ def kill_leftovers(owner: str, lock: Path) -> bool:
 
 
 def trusted_mark(owner: str) -> str:
-    """The mark of an owner's programs that are trusted: git."""
     return f"{owner}/trusted"
 
 

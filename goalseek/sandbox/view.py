@@ -26,7 +26,6 @@ class Mount(Struct, frozen=True):
 
     @classmethod
     def in_place(cls, path: Path, writable: bool = False) -> Mount:
-        """Seen where it is."""
         return cls(path, path, writable)
 
 
@@ -49,7 +48,7 @@ class View(Struct, frozen=True):
     terminal: bool = False
 
     def everything(self) -> tuple[Mount, ...]:
-        """All mounts; of two at the same path, the later one counts."""
+        """Of two at the same path, the later one counts."""
         return (self.home, self.temporary, self.tree, *self.shown)
 
 
@@ -79,7 +78,7 @@ _HARDWARE = Path("/sys/devices/system")
 
 @functools.cache
 def system_folders() -> tuple[Path, ...]:
-    """The system's own folders that exist; links among them are not resolved."""
+    """Those that exist; links among them are not resolved."""
     return tuple(path for path in map(Path, _ROOTS) if path.exists())
 
 
@@ -101,7 +100,7 @@ def system_paths(network: bool) -> tuple[Path, ...]:
 
 
 def read_setting(path: Path) -> str:
-    """A setting of the kernel, or the content of a file of settings; "" where it cannot be read."""
+    """Gives "" where it cannot be read."""
     try:
         return path.read_text("utf-8", "replace").strip()
     except OSError:

@@ -93,6 +93,5 @@ def _read_columns(file: Path, rows: int | None = None) -> list[Column]:
 
 
 def _name_of(column: Column, index: int) -> str:
-    """The header of a column; its place where the first row is no header."""
     is_header = column[0] and not re.fullmatch(r"[-+.\deE]+", column[0]) and column[0] not in column[1:]
     return column[0] if is_header else str(index + 1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from goalseek.disk import remove_if_exists
@@ -45,7 +45,6 @@ class Bench:
         self._last_walks: dict[Path, tuple[Changes, object]] = {}
 
     def close(self) -> None:
-        """Records the trees' state for the next process."""
         for checkout in self._checkouts.values():
             with contextlib.suppress(OSError):  # an older state is right too
                 checkout.save()
@@ -62,7 +61,7 @@ class Bench:
         remove_if_exists(checkout.state)
 
     def is_whole(self) -> bool:
-        """Whether every tree that was made is still there."""
+        """Whether no command removed a tree that was made."""
         return all(root.is_dir() for root in self._checkouts)
 
     def root_for(self, sees: Sees) -> Path:
@@ -131,11 +130,10 @@ class Bench:
     def is_of_ruler(self, sees: Sees, path: str) -> bool:
         """Whether a file is untouched and not the candidate's, so that every command has it anyhow."""
         checkout = self._checkouts[self.root_for(sees)]
-        return path in checkout.entries and self._is_ruler_file(checkout, path) and checkout.is_as_recorded(path)
+        return path in checkout.entries and self._is_ruler_file(checkout, path) and self.is_untouched(sees, path)
 
     def output_hazards(self, tree: str, path: str) -> Iterator[Hazard]:
         """Why a command's new file at this path must not be passed to later ones, as (part of the path, reason)."""
-
         has_path = self._reader_of(tree).has
         if not has_path(path):
             yield from output_hazards(path, TreePaths(has_path, is_fixed=self._scope.is_fixed))
@@ -192,13 +190,15 @@ class Bench:
             self._candidate_files[checkout.root] = {path for path in checkout.entries if not self._scope.is_fixed(path)}
         return self._candidate_files[checkout.root]
 
-    def _read(self, path: str, entry: Entry) -> bytes:
-        if entry.mode in OURS:
-            assert self._plan.hidden_folder
-            return content_of(self._plan.hidden_folder, path.removeprefix(self._scope.prefix), entry)
-        content = self._objects.read(entry.blob)
-        refuse_other_content(self._objects, path, entry, content)
-        return content
+    def _read(self, entries: Mapping[str, Entry]) -> Iterator[bytes]:
+        for path, entry in entries.items():
+            if entry.mode in OURS:
+                assert self._plan.hidden_folder
+                yield content_of(self._plan.hidden_folder, path.removeprefix(self._scope.prefix), entry)
+            else:
+                content = self._objects.read(entry.blob)
+                refuse_other_content(self._objects, path, entry, content)
+                yield content
 
     def _is_left_alone(self, path: str) -> bool:
         prefix = self._scope.prefix

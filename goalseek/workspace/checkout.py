@@ -10,7 +10,7 @@ import marshal
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from goalseek.disk import (
     read_regular,
     recreate_folder,
     split_path,
+    walk_folders,
     write_atomic,
 )
 from goalseek.git.objects import Entry
@@ -97,12 +98,10 @@ class TreePlan(Struct, frozen=True):
 
     @property
     def links(self) -> dict[str, Entry]:
-        """The shared folders that are links in the trees."""
         return {} if self.mounts else {path: Entry(LINK, target) for path, target in self.shared.items()}
 
     @property
     def mount_points(self) -> frozenset[str]:
-        """The paths in the trees that shared folders are mounted on."""
         return frozenset(self.shared if self.mounts else ())
 
 
@@ -111,12 +110,11 @@ TreeUpdateContext = Callable[[Path], AbstractContextManager[object]]  # entered 
 
 
 def signature_of(status: os.stat_result) -> Signature:
-    """The signature of a file: modification and change time in nanoseconds, size in bytes, mode and inode."""
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_mode, status.st_ino
 
 
 class Checkout:
-    """One folder and the files it should hold. ``read`` gives an entry's bytes (a link's target for a link).
+    """One folder and the files it should hold. ``read`` gives the bytes of entries in turn, of a link its target.
 
     An entry with the mode ``link`` is a symbolic link of ours to the path that its ``blob`` names; one with the mode
     ``copy`` is a file that is in no tree of git's. What is new and ``is_left_alone`` is no change. ``entries`` are the
@@ -127,7 +125,7 @@ class Checkout:
         self,
         root: Path,
         state: Path,
-        read: Callable[[str, Entry], bytes],
+        read: Callable[[Mapping[str, Entry]], Iterator[bytes]],
         fill: Callable[[Path, Mapping[str, Entry]], None] | None = None,
         is_left_alone: Callable[[str], bool] = lambda path: False,
     ) -> None:
@@ -161,7 +159,7 @@ class Checkout:
             self.entries[path] = entry
 
     def load(self) -> bool:
-        """Loads what an earlier process recorded; False without. A stale record will do: the walk finds the rest."""
+        """What an earlier process recorded; False without. A stale record will do: the walk finds the rest."""
         self._clear()
         try:
             version, label, entries, signatures, racy = marshal.loads(self.state.read_bytes())
@@ -174,7 +172,7 @@ class Checkout:
         return True
 
     def save(self) -> None:
-        """Records the folder's state for the next process; without a label that of the last record is right."""
+        """Without a label, the last record is right."""
         if not self.label:
             return
         entries = {path: (entry.mode, entry.blob) for path, entry in self.entries.items()}
@@ -188,10 +186,9 @@ class Checkout:
         recreate_folder(self.root)
         if self._fill:
             self._fill(self.root, {path: entry for path, entry in entries.items() if entry.mode not in OURS})
+        others = {path: entry for path, entry in entries.items() if entry.mode in OURS or not self._fill}
         with own_folder(self.root) as folder:
-            for path, entry in entries.items():
-                if entry.mode in OURS or not self._fill:
-                    self._write(folder, path, entry)
+            self._write(folder, others)
         self._record(entries)
         self.label = label
         self.save()
@@ -218,8 +215,7 @@ class Checkout:
                         del self._below[above]
                 self._remove(folder, path)
             self._expect(changed)
-            for path, entry in changed.items():
-                self._write(folder, path, entry)
+            self._write(folder, changed)
         self._record(changed)
         self.label = label
 
@@ -229,9 +225,7 @@ class Checkout:
             for path, entry in wanted.items():
                 if entry is None:
                     self._remove(folder, path)
-            for path, entry in wanted.items():
-                if entry is not None:
-                    self._write(folder, path, entry)
+            self._write(folder, {path: entry for path, entry in wanted.items() if entry is not None})
 
     def changes(self) -> Changes:
         """What differs from what is recorded, by one walk of the folder.
@@ -244,35 +238,7 @@ class Checkout:
         added: list[str] = []
         new_folders: list[str] = []
         walked: set[str] = set()
-        racy = self._racy
-
-        def walk(descriptor: int, folder: str) -> None:
-            walked.add(folder)
-            recorded, count = self._signatures.get(folder, {}), 0
-            inner: list[str] = []
-            with os.scandir(descriptor) as listing:
-                for item in listing:
-                    name = item.name
-                    signature = recorded.get(name)
-                    if signature is not None:
-                        count += 1
-                        current = signature_of(item.stat(follow_symlinks=False))
-                        if current != signature or (racy and folder + name in racy and self._differs(folder + name)):
-                            changed.append(folder + name)
-                    elif self._is_left_alone(path := folder + name):
-                        continue
-                    elif not item.is_dir(follow_symlinks=False):
-                        added.append(path)
-                    elif path in self._below:
-                        inner.append(name)
-                    else:
-                        walk_new(path)
-            if count < len(recorded):
-                names = frozenset(os.listdir(descriptor))
-                missing.extend(folder + name for name in recorded if name not in names)
-            for name in inner:
-                with open_folder(name, descriptor) as below:
-                    walk(below, f"{folder}{name}/")
+        racy = dict[str, Entry]()
 
         def walk_new(folder: str) -> bool:
             """Walks a new folder; gives whether something in it is left alone, so that the folder must stay."""
@@ -295,8 +261,35 @@ class Checkout:
             is_below_link = any((self.root / above).is_symlink() for above in parents(path))
             return not is_below_link and os.path.lexists(self.root / path)
 
-        with open_folder(self.root) as top:
-            walk(top, "")
+        for folder, descriptor, listing, inner in walk_folders(self.root):
+            walked.add(folder)
+            recorded, count = self._signatures.get(folder, {}), 0
+            for item in listing:
+                name, path = item.name, folder + item.name
+                signature = recorded.get(name)
+                if signature is not None:
+                    count += 1
+                    if signature_of(item.stat(follow_symlinks=False)) != signature:
+                        changed.append(path)
+                    elif path in self._racy:
+                        racy[path] = self.entries[path]
+                elif self._is_left_alone(path):
+                    continue
+                elif not item.is_dir(follow_symlinks=False):
+                    added.append(path)
+                elif path in self._below:
+                    inner.append(name)
+                else:
+                    walk_new(path)
+            if count < len(recorded):
+                present = frozenset(os.listdir(descriptor))
+                missing.extend(folder + name for name in recorded if name not in present)
+        for path, entry, content in self._contents(racy):
+            is_link = entry.mode in (LINK, SYMLINK)
+            if content == (os.fsencode(os.readlink(self.root / path)) if is_link else read_regular(self.root, path)):
+                self._racy.discard(path)
+            else:
+                changed.append(path)
         for folder, names in self._signatures.items():
             if folder not in walked:  # it is gone, or below one that is left alone
                 missing.extend(folder + name for name in names if not is_there(folder + name))
@@ -307,13 +300,10 @@ class Checkout:
         with own_folder(self.root) as folder:
             for path in (*changes.added, *changes.folders):
                 self._remove(folder, path)
-            for path in (*changes.changed, *changes.missing):
-                self._remove(folder, path)
-                self._write(folder, path, self.entries[path])
+            self._write(folder, {path: self.entries[path] for path in (*changes.changed, *changes.missing)})
         self._record((*changes.changed, *changes.missing))
 
     def clean(self) -> None:
-        """Puts back whatever is not as recorded."""
         if changes := self.changes():
             self.restore(changes)
 
@@ -341,32 +331,25 @@ class Checkout:
         return recorded is not None and signature_of((self.root / path).lstat()) == recorded
 
     def size(self, path: str) -> int:
-        """The size in bytes of a recorded file."""
+        """In bytes, of a recorded file."""
         folder, name = _split(path)
         return self._signatures[folder][name][2]
 
-    def _differs(self, path: str) -> bool:
-        entry = self.entries[path]
-        full_path = self.root / path
-        mode = full_path.lstat().st_mode
-        if stat.S_ISLNK(mode):
-            return os.fsencode(os.readlink(full_path)) != self._content(path, entry)
-        if not stat.S_ISREG(mode) or read_regular(self.root, path) != self._content(path, entry):
-            return True
-        self._racy.discard(path)
-        return False
+    def _contents(self, entries: Mapping[str, Entry]) -> Iterator[tuple[str, Entry, bytes]]:
+        files = {path: entry for path, entry in entries.items() if entry.mode != LINK}
+        for path in entries.keys() - files.keys():
+            yield path, entries[path], os.fsencode(entries[path].blob)
+        if files:
+            yield from zip(files, files.values(), self._read(files), strict=True)
 
-    def _content(self, path: str, entry: Entry) -> bytes:
-        return os.fsencode(entry.blob) if entry.mode == LINK else self._read(path, entry)
-
-    def _write(self, folder: OwnFolder, path: str, entry: Entry) -> None:
-        content = self._content(path, entry)
-        if entry.mode in (LINK, SYMLINK):
-            folder.link(path, content)
-            return
-        mode = 0o755 if entry.mode in ("100755", COPY_PROGRAM) else 0o644
-        with folder.create(path, mode) as file:
-            file.write(content)
+    def _write(self, folder: OwnFolder, entries: Mapping[str, Entry]) -> None:
+        for path, entry, content in self._contents(entries):
+            if entry.mode in (LINK, SYMLINK):
+                folder.link(path, content)
+                continue
+            mode = 0o755 if entry.mode in ("100755", COPY_PROGRAM) else 0o644
+            with folder.create(path, mode) as file:
+                file.write(content)
 
     def _remove(self, folder: OwnFolder, path: str) -> None:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -377,7 +360,6 @@ class Checkout:
             folder.remove_if_empty(above)
 
     def _record(self, paths: Iterable[str]) -> None:
-        """Records the signatures of files that were just written."""
         racy_from = time.time_ns() - RACY_NANOSECONDS
         for path in paths:
             folder, name = _split(path)
@@ -388,6 +370,6 @@ class Checkout:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """The folder, "" or with a slash at its end, and the name."""
+    """The folder has a slash at its end, or is ""."""
     cut = path.rfind("/") + 1
     return path[:cut], path[cut:]

@@ -60,12 +60,11 @@ def list_folder(root: Path, limit: int | None = None, is_skipped: Callable[[str]
 
 
 def digest_of(listing: Listing | Mapping[str, Entry]) -> str:
-    """The SHA-256 of a listing, in hex."""
     return hashlib.sha256(to_line(listing).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def content_digest(file: Path) -> str:
-    """The SHA-256 of a file's content, in hex; "" where it cannot be read."""
+    """SHA-256 in hex; "" where the file cannot be read."""
     try:
         with file.open("rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest()
@@ -74,6 +73,6 @@ def content_digest(file: Path) -> str:
 
 
 def changed_paths(before: Listing, after: Listing) -> list[str]:
-    """The paths that are in one of the two only, or with another size, time or kind."""
+    """Those that are in one of the two only, or with another size, time or kind."""
     was, now = {item.path: item for item in before}, {item.path: item for item in after}
     return sorted(path for path in {**was, **now} if was.get(path) != now.get(path))

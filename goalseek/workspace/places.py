@@ -42,7 +42,7 @@ class CachePaths:
         self.outputs = self.scratch / "outputs"  # what commands of the current measurement left for later ones
 
     def bench(self, name: BenchName) -> Path:
-        """The folder of a bench, with a tree for each view that ``sees`` gives."""
+        """It has a tree for each view that ``sees`` gives."""
         return self.folder / {"a": "bench", "b": "incumbent"}[name]
 
     def clear_scratch(self) -> None:
@@ -60,8 +60,7 @@ class CachePaths:
 
 
 def cache_folder() -> Path:
-    """``$XDG_CACHE_HOME/goalseek``, or ``~/.cache/goalseek``: the XDG standard has a relative one ignored."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))  # the XDG standard has a relative one ignored
     return (cache if cache.is_absolute() else Path.home() / ".cache") / "goalseek"
 
 

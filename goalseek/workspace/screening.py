@@ -44,7 +44,7 @@ class FolderFiles(Struct, frozen=True):
     snapshot: Path
 
     def size(self, path: str) -> int:
-        """How many bytes a regular file has; 0 for anything else."""
+        """0 for anything but a regular file."""
         status = (self.root / path).lstat()
         return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
@@ -54,7 +54,7 @@ class FolderFiles(Struct, frozen=True):
         return os.fsencode(os.readlink(file)) if file.is_symlink() else read_regular(self.root, path)
 
     def entry(self, path: str) -> Entry | None:
-        """The entry of a path, its blob stored; None for what git cannot hold."""
+        """Its blob is stored; None for what git cannot hold."""
         mode = (self.root / path).lstat().st_mode
         if stat.S_ISLNK(mode):
             return Entry(SYMLINK, self.objects.write_bytes(self.read(path)))
@@ -73,15 +73,12 @@ class TreeFiles(Struct, frozen=True):
     objects: Objects
 
     def size(self, path: str) -> int:
-        """How many bytes a file has; 0 where there is none."""
         return self.objects.size(self.entries[path].blob) if path in self.entries else 0
 
     def read(self, path: str) -> bytes:
-        """The bytes of a file, or the target of a link; none where there is neither."""
         return self.objects.read(self.entries[path].blob) if path in self.entries else b""
 
     def entry(self, path: str) -> Entry | None:
-        """The entry of a path; None where there is neither a file nor a link."""
         return self.entries.get(path)
 
 
@@ -169,7 +166,6 @@ class Screening(Struct):
     _files_at: dict[str, list[str]] = field(default_factory=dict)
 
     def screen(self, changes: Changes) -> None:
-        """Sorts the paths of a change."""
         self._added, self._missing = frozenset(changes.added), frozenset(changes.missing)
         refusals = [*map(self._screen_new, changes.added)]
         refusals += map(self._screen_known, (*changes.changed, *changes.missing))
@@ -254,7 +250,6 @@ class Screening(Struct):
         return ""
 
     def _name_refusal(self, path: str, is_ignored: bool = False, is_link: bool = False) -> str:
-        """Why there may be no new file of this name, or ""."""
         quoted = quote_path(path)
         if looks_like_git(path):
             return f"{quoted}: no candidate may bring a name that git takes for its own"
@@ -268,7 +263,6 @@ class Screening(Struct):
         return ""
 
     def _link_refusal(self, path: str, target: str) -> str:
-        """Why a candidate may have no such link, or ""."""
         quoted = quote_path(path)
         if leaves_tree(path, target):
             return f"{quoted} is a link that leaves the tree"

@@ -30,7 +30,7 @@ _SETTINGS = f"[gc]\n\tauto = 0\n[user]\n\tname = {AUTHOR[0]}\n\temail = {AUTHOR[
 
 
 class AgentCommit(Struct, frozen=True):
-    """One commit of the history that the agent sees: a kept tree, its message, its ``moment`` in Unix seconds."""
+    """One commit of the history that the agent sees; ``moment`` is in Unix seconds."""
 
     label: str
     tree: str
@@ -62,18 +62,17 @@ class Workspace:
         self.tree = Checkout(
             folder,
             folder.with_name(folder.name + ".state"),
-            lambda path, entry: objects.read(entry.blob),
+            lambda entries: (objects.read(entry.blob) for entry in entries.values()),
             objects.fill,
             (self._mount_points | {".git"}).__contains__,
         )
         self.git_folder = Checkout(
             folder / ".git",
             folder.with_name(folder.name + ".git.state"),
-            lambda path, entry: (self._pristine / path).read_bytes(),
+            lambda entries: ((self._pristine / path).read_bytes() for path in entries),
         )
 
     def close(self) -> None:
-        """Records the state for the next process."""
         with contextlib.suppress(OSError):  # an older state is right too
             self.tree.save()
             self.git_folder.save()
@@ -96,16 +95,19 @@ class Workspace:
         except (MissingObject, ObjectsFailed, GitFailed, OSError):  # another repository's, or a part of it is gone
             self.tree.label = ""
         with self._build_context(self.root):
-            self._create()
+            self._store.close()
+            remove_if_exists(self._pristine)
+            self.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._store = self._open_store()
+            config = self._pristine / "config"
+            config.write_text(config.read_text().replace("bare = true", _CORE_SETTINGS) + _SETTINGS)
+            excluded = (*self._links, *sorted(self._mount_points))
+            lines = (f"{literal_pattern(path)}\n" for path in excluded)
+            (self._pristine / "info" / "exclude").write_text("".join(lines))
+            (self._pristine / "HEAD").write_text(f"ref: {_BRANCH}\n")
+            remove_if_exists(self.root)
+            self.tree.label = self.git_folder.label = ""
             self._add(history)
-
-    def _add(self, history: Callable[[str], Iterable[AgentCommit]], has_changed: bool = False) -> None:
-        for commit in history(self._tree_label()[0]):
-            tree = self._objects.splice(commit.tree, self._proposer) if self._proposer else commit.tree
-            self._apply(structs.replace(commit, tree=tree))
-            has_changed = True
-        if has_changed:
-            self._mirror()
 
     def is_whole(self) -> bool:
         """Whether the tree and the tool's own git folder are there: a cache may be removed at any time."""
@@ -128,7 +130,6 @@ class Workspace:
         return structs.replace(changes, added=(*changes.added, *occupied_paths(self.root, self._mount_points)))
 
     def restore(self, changes: Changes) -> None:
-        """Brings the tree back, and the git folder with it."""
         if changes:
             self.tree.restore(changes)
         if not (self.root / ".git").is_dir() or (self.root / ".git").is_symlink():
@@ -136,23 +137,7 @@ class Workspace:
         self.git_folder.clean()
 
     def clean(self) -> None:
-        """Puts back whatever is not as the tool left it."""
         self.restore(self.changes())
-
-    def _create(self) -> None:
-        """Makes the workspace empty, with a new git folder."""
-        self._store.close()
-        remove_if_exists(self._pristine)
-        self.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._store = self._open_store()
-        config = self._pristine / "config"
-        config.write_text(config.read_text().replace("bare = true", _CORE_SETTINGS) + _SETTINGS)
-        (self._pristine / "info" / "exclude").write_text(
-            "".join(f"{literal_pattern(path)}\n" for path in (*self._links, *sorted(self._mount_points)))
-        )
-        (self._pristine / "HEAD").write_text(f"ref: {_BRANCH}\n")
-        remove_if_exists(self.root)
-        self.tree.label = self.git_folder.label = ""
 
     def _open_store(self) -> Objects:
         return Objects(self._pristine, self._pristine / "objects", self._objects.object_format).prepare()
@@ -161,37 +146,13 @@ class Workspace:
         """What the tree is at: the label of an ``AgentCommit``, the scope, its tree, and the commit made of it here."""
         return self.tree.label.split(" ") if self.tree.label else [""] * 4
 
-    def _apply(self, agent_commit: AgentCommit) -> None:
-        *_, tree_before, parent = self._tree_label()
-        changed: dict[str, Entry | None]
-        if not tree_before:
-            entries = self._objects.visible_files(agent_commit.tree, self._is_seen)
-            if names := "".join(f"{blob}\n" for blob in sorted({entry.blob for entry in entries.values()})):
-                pack = self._objects.git("pack-objects", "--stdout", "-q", "--window=0", stdin=names.encode())
-                self._store.git("index-pack", "--stdin", "--fix-thin", stdin=pack)
-            changed = dict(entries)
-        else:
-            changed = self._objects.visible_changes(tree_before, agent_commit.tree, self._is_seen)
-            for entry in changed.values():
-                if entry is not None:
-                    self._store.write_bytes(self._objects.read(entry.blob))
-        index = self._pristine / "index"
-        variables = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(self.root)}
-        self._store.index(index, changed)
-        tree = self._store.git("write-tree", variables={"GIT_INDEX_FILE": str(index)}).decode().strip()
-        message = agent_commit.message.encode("utf-8", "replace").decode()
-        commit = self._store.write_commit(tree, [parent] if parent else [], message, agent_commit.moment)
-        self._store.git("update-ref", _BRANCH, commit)
-        label = f"{agent_commit.label} {self._scope_key} {agent_commit.tree} {commit}"
-        if tree_before:
-            self.tree.update(changed, label)
+    def _add(self, history: Callable[[str], Iterable[AgentCommit]], has_changed: bool = False) -> None:
+        """Adds the commits that the tree lacks; then, or where it ``has_changed``, the agent's git folder follows."""
+        for commit in history(self._tree_label()[0]):
+            self._apply(commit)
+            has_changed = True
+        if not has_changed:
             return
-        self.tree.build({**{path: entry for path, entry in changed.items() if entry}, **self._links}, label)
-        with contextlib.suppress(GitFailed):  # only so that the agent's first git status is quick
-            self._store.git("update-index", "-q", "--refresh", variables=variables)
-
-    def _mirror(self) -> None:
-        """Makes the agent's git folder equal to the tool's."""
         if sum(1 for _ in self._pristine.glob("objects/??/*")) > _LOOSE_LIMIT:
             for leftover in (*self._pristine.glob("objects/pack/tmp_*"), *self._pristine.glob("objects/pack/.tmp-*")):
                 remove(leftover)  # of a repack that was killed
@@ -203,3 +164,35 @@ class Workspace:
             self.git_folder.build(entries, "mirror")
         else:
             self.git_folder.update(entries, "mirror", is_all=True)
+
+    def _apply(self, agent_commit: AgentCommit) -> None:
+        *_, tree_before, parent = self._tree_label()
+        new_tree = agent_commit.tree
+        if self._proposer:
+            new_tree = self._objects.splice(new_tree, self._proposer)
+        changed: dict[str, Entry | None]
+        if not tree_before:
+            entries = self._objects.visible_files(new_tree, self._is_seen)
+            if names := "".join(f"{blob}\n" for blob in sorted({entry.blob for entry in entries.values()})):
+                pack = self._objects.git("pack-objects", "--stdout", "-q", "--window=0", stdin=names.encode())
+                self._store.git("index-pack", "--stdin", "--fix-thin", stdin=pack)
+            changed = dict(entries)
+        else:
+            changed = self._objects.visible_changes(tree_before, new_tree, self._is_seen)
+            for entry in changed.values():
+                if entry is not None:
+                    self._store.write_bytes(self._objects.read(entry.blob))
+        index = self._pristine / "index"
+        variables = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(self.root)}
+        self._store.index(index, changed)
+        tree = self._store.git("write-tree", variables={"GIT_INDEX_FILE": str(index)}).decode().strip()
+        message = agent_commit.message.encode("utf-8", "replace").decode()
+        commit = self._store.write_commit(tree, [parent] if parent else [], message, agent_commit.moment)
+        self._store.git("update-ref", _BRANCH, commit)
+        label = f"{agent_commit.label} {self._scope_key} {new_tree} {commit}"
+        if tree_before:
+            self.tree.update(changed, label)
+            return
+        self.tree.build({**{path: entry for path, entry in changed.items() if entry}, **self._links}, label)
+        with contextlib.suppress(GitFailed):  # only so that the agent's first git status is quick
+            self._store.git("update-index", "-q", "--refresh", variables=variables)

@@ -51,7 +51,7 @@ ADDS_TO_THE_LIST = (
 
 def tree_of(folder: Path) -> Checkout:
     """A checkout at ``folder / "tree"`` that stands as its entry says."""
-    tree = Checkout(folder / "tree", folder / "tree.state", lambda path, entry: b"ours")
+    tree = Checkout(folder / "tree", folder / "tree.state", lambda entries: (b"ours" for _ in entries))
     tree.build({"a/b/c/x": Entry("100644", "0")}, "label")
     return tree
 
