@@ -21,11 +21,10 @@ Links = tuple[tuple[Path, str], ...]
 
 
 def launch_in_bubblewrap(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
-    """How to start a program under bubblewrap; ``folder`` is a path on disk in its tree.
+    """``folder`` is a path on disk in its tree. HOME and TMPDIR become the view's.
 
-    Makes the mount points that lie inside other writable mounts, such as the empty folders in the tree that shared
-    folders are mounted on. HOME and TMPDIR become the view's. Raises FileNotFoundError without bwrap, OSError if a
-    mount point cannot be made.
+    Makes the mount points that lie inside other writable mounts, such as the empty folders that shared ones are mounted
+    on. Raises FileNotFoundError without bwrap, OSError if a mount point cannot be made.
     """
     launcher = find_bubblewrap()
     if launcher is None:
@@ -92,11 +91,7 @@ def scopes_abstract_sockets() -> bool:
 
 
 def _make_mount_point(path: Path, is_folder: bool) -> None:
-    """Makes a mount point through real folders only; a link in its place is removed.
-
-    Raises OSError for a link on the way to it, or for a file where a folder is needed or the reverse: a program that
-    works in that tree may have made it.
-    """
+    """Raises OSError for a link on the way, or for what else is in the way: a program may have put it there."""
     if path.is_symlink():
         remove(path)
     with own_folder(path.parent, "make") as parent:
@@ -114,7 +109,7 @@ def _make_mount_point(path: Path, is_folder: bool) -> None:
 
 
 def lay_out(view: View) -> tuple[Mapping[str, Mount], Links]:
-    """What to mount in an empty root by path seen, outer mounts first, and which links to make; all real paths."""
+    """What to mount in an empty root by path seen, outer mounts first, and the links to make; all real paths."""
     system_mounts, system_links = _system_layout(view.network)
     mounts, links = dict(system_mounts), dict(system_links)
     tree = resolve_links(view.tree.at)

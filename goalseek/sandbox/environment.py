@@ -32,10 +32,7 @@ _CREDENTIAL_NAME = re.compile(r"key|token|secret|password|passwd|credential|acce
 
 
 def program_environment(variables: Variables, extra: Mapping[str, str], temporary: Path) -> dict[str, str]:
-    """The environment of a program: the published list, ``pass``, ``set``, and ``extra``, which is goalseek's own.
-
-    Raises GoalseekError if ``set`` refers to a variable that is not set.
-    """
+    """The published list, ``pass``, ``set``, and ``extra``. Raises GoalseekError for a variable that is not set."""
     environment = inherited_variables((*_PUBLISHED, *variables.pass_))
     interpreter = str(Path(sys.executable).parent)
     environment["PATH"] = os.pathsep.join([*filter(None, [environment.get("PATH", os.defpath)]), interpreter])
@@ -63,10 +60,7 @@ def refuse_unconfined(manifest: Manifest, provider: str, runs_unasked: bool) -> 
 
 
 def notify_launch(loaded: ManifestFile) -> Launch | Finding:
-    """How the program of ``[notify]`` is started, unconfined; or why it cannot or may not run.
-
-    A ``~`` before it is your HOME. It has your whole environment without ``GOALSEEK_*``.
-    """
+    """How the program of ``[notify]`` is started, unconfined; or why it cannot or may not run."""
     folder, (program, *arguments) = loaded.folder.resolve(), loaded.manifest.notify.command or ("",)
     command = (os.path.expanduser(program), *arguments)
     # A relative folder on PATH would be one below the manifest's, where kept changes may be taken home to.
@@ -90,16 +84,13 @@ def notify_launch(loaded: ManifestFile) -> Launch | Finding:
 
 
 def credentials_in_manifest(variables: Variables) -> dict[str, str]:
-    """Variables that a manifest passes on or sets and whose names say that they hold a credential, with values."""
+    """The variables that a manifest passes on or sets whose names say that they hold a credential."""
     values = {**inherited_variables(variables.pass_), **_set_variables(variables)}
     return {name: value for name, value in values.items() if is_credential_name(name)}
 
 
 def expand_path(key: str, text: str, folder: Path) -> Path:
-    """A path as people write it, with ``~`` and ``${HOME}``, relative to ``folder``.
-
-    Raises GoalseekError for a variable that is not set.
-    """
+    """With ``~`` and ``${HOME}``, relative to ``folder``. Raises GoalseekError for a variable that is not set."""
     return Path(os.path.normpath(folder / Path(_substitute(key, text)).expanduser()))
 
 

@@ -26,10 +26,9 @@ def required_paths(
     """The paths that commands need beside the system's own folders, each with why; to be shown read-only.
 
     A string is one for ``sh -c``. A path counts where it is run, as a program or as the script of an interpreter; the
-    bare name of a program counts wherever it stands, and ``COMMON_PROGRAMS`` are looked for with them, as scripts in
-    the tree call those. A file that is only mentioned is not shown: that, and what a program opens by itself, is for
-    ``sandbox.read``. ``folder`` is where the commands would run in the user's own checkout, never in a candidate's
-    tree: the first line of a script says what is shown. Nothing is started.
+    bare name of a program counts wherever it stands, and so do ``COMMON_PROGRAMS``, which scripts in the tree call.
+    What is only mentioned, and what a program opens by itself, is for ``sandbox.read``. ``folder`` is in the user's
+    checkout, never in a candidate's tree: the first line of a script says what is shown. Nothing is started.
     """
     path = environment.get("PATH", os.defpath)
     required: dict[Path, str] = {}
@@ -88,7 +87,7 @@ def as_manifest_line(paths: Iterable[Path]) -> str:
 
 
 def which(word: str, path: str, folder: Path) -> Path | None:
-    """The program that a word names: by a path from ``folder``, or the first such on ``path``; None for no program."""
+    """By a path from ``folder``, or the first such program on ``path``."""
     if not word or "\0" in word:
         return None
     candidates = [folder / word] if "/" in word else [Path(entry, word) for entry in path.split(os.pathsep) if entry]
@@ -155,14 +154,11 @@ class Installation(Struct, frozen=True):
 
 
 def installation(program: Path) -> Installation | None:
-    """The installation that a program's path lies in, known by the files beside it; None for a program alone.
-
-    A home folder is never taken for one: ~/bin and ~/.local/bin hold programs of many.
-    """
+    """Known by the files beside the program; None for a program alone."""
     parts, root, home = program.parts, program.parent.parent, Path.home()
     if "node_modules" in parts:
         return Installation(Path(*parts[: parts.index("node_modules") + 1]), "packages of Node.js")
-    if home.is_relative_to(root) or root == home / ".local":
+    if home.is_relative_to(root) or root == home / ".local":  # ~/bin and ~/.local/bin hold programs of many
         return None
     if program.parent.name == "shims" and any((root / name).is_dir() for name in _SHIM_FOLDERS):
         return Installation(root, "a version manager")
@@ -188,10 +184,7 @@ _LINK_LIMIT = 40
 
 
 class LinkChain(Struct, frozen=True):
-    """The links on the way to a path, as (path of the link, target), and the real path at the end.
-
-    ``names`` are the whole path as it reads after each link, the path itself first.
-    """
+    """Links as (path, target). ``names`` are the whole path as it reads after each, the path itself first."""
 
     links: tuple[tuple[Path, str], ...]
     names: tuple[Path, ...]

@@ -139,10 +139,9 @@ def _is_newer(status: os.stat_result, real: Path) -> bool:
 
 
 def _replace(real: Path, content: bytes, status: os.stat_result, is_shared: bool) -> None:
-    """Replaces a file's content, keeping its mode; after a crash it has the old content or the new.
+    """Keeps its mode; after a crash it has the old content or the new. Its time is that of the new content.
 
-    Its time is that of the new content. Where it ``is_shared``, it stays the same file: one write, of its length at
-    least.
+    Where it ``is_shared``, it stays the same file: one write, of its length at least.
     """
     if is_shared and real.exists():
         with real.open("r+b", buffering=0) as file:

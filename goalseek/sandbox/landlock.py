@@ -55,10 +55,7 @@ def gaps(version: int, is_sharing_refused: bool) -> tuple[str, ...]:
 
 
 def launch_under_landlock(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
-    """How to start a program restricted to its view; ``folder`` is a real path. HOME and TMPDIR are throw-away folders.
-
-    Links in the throw-away HOME lead to what is shown of the user's.
-    """
+    """``folder`` is a real path. Links in the throw-away HOME lead to what is shown of the user's."""
     _link_from_home(view)
     variables = {**environment, **_WITHOUT_SYSTEMS, "HOME": str(view.home.source), "TMPDIR": str(view.temporary.source)}
     masked = [resolve_links(path).real for path in view.masked]
@@ -77,9 +74,7 @@ def launch_under_landlock(view: View, arguments: Sequence[str], environment: Map
 
 def standalone_command(launch: Launch) -> tuple[str, ...]:
     """For a caller without a reaper."""
-    if not launch.restriction:
-        return launch.arguments
-    return (*_starter(), *launch.restriction, "--", *launch.arguments)
+    return (*_starter(), *launch.restriction, "--", *launch.arguments) if launch.restriction else launch.arguments
 
 
 def _starter() -> tuple[str, ...]:

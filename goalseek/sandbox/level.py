@@ -67,8 +67,7 @@ class SandboxLevel(Struct, frozen=True):
     def launch(self, view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
         """How to start a program at this level, which is not "none"; ``folder`` is a path on disk.
 
-        Raises FileNotFoundError or OSError if its sandbox cannot be set up, GoalseekError if something shown does not
-        exist, or is masked.
+        Raises OSError if its sandbox cannot be set up, GoalseekError if something shown does not exist, or is masked.
         """
         masked = {resolve_links(path).real: path for path in view.masked}
         for shown in view.everything():

@@ -90,10 +90,7 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
     def launch(
         self, access: ProgramAccess, arguments: Sequence[str], environment: Mapping[str, str], folder: Path
     ) -> Launch:
-        """How to start a program; ``folder`` is a path on disk in its tree. Makes its TMPDIR and HOME anew.
-
-        Raises OSError or GoalseekError if its sandbox cannot be set up.
-        """
+        """``folder`` is a path on disk in its tree. Makes TMPDIR and HOME anew. Raises OSError or GoalseekError."""
         if self.level.name == "none":
             recreate_folder(self.scratch / "tmp")
             home = {"HOME": str(access.home)} if access.home else {}
@@ -101,7 +98,7 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
         return self.level.launch(self.view(access, environment), arguments, environment, folder)
 
     def view(self, access: ProgramAccess, environment: Mapping[str, str]) -> View:
-        """What a program sees. Makes its throw-away folders, and kept caches that do not exist yet."""
+        """Makes its throw-away folders, and kept caches that do not exist yet."""
         required = self.required_paths(access.commands, environment, access.cwd)
         readable = (*required, *self.shared, *self.readable(), *access.readable)
         view = build_view(access.tree, self.top, self.scratch, access.home)
@@ -127,10 +124,7 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
     def required_paths(
         self, commands: Sequence[str | Sequence[str]], environment: Mapping[str, str], cwd: str = "."
     ) -> dict[Path, str]:
-        """The paths that commands need, and why, environments in the user's checkout included.
-
-        Cached for as long as all of them exist.
-        """
+        """With why; environments in the user's checkout are among them. Cached for as long as all of them exist."""
         variables = tuple(environment.get(name) for name in ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH"))
         key = (tuple(map(str, commands)), variables, cwd)
         if key not in self._required or not all(path.exists() for path in self._required[key]):

@@ -20,13 +20,6 @@ from msgspec import Struct
 
 from goalseek import process
 from goalseek.locks import open_lock, try_lock
-from goalseek.process import (
-    MARK_VARIABLE,
-    deferring_signals,
-    ignoring_terminal_signals,
-    kill_marked,
-    wait_for_marked,
-)
 from goalseek.sandbox import reaper
 from goalseek.sandbox.landlock_exec import CANNOT_START
 from goalseek.sandbox.view import Launch
@@ -58,10 +51,7 @@ class RunningProgram(Struct):
     cpu_seconds: float = 0.0
 
     def receive(self) -> None:
-        """Waits for the reaper's next message; one about an earlier program is ignored.
-
-        Raises ConnectionError if there will be none; then the program is lost.
-        """
+        """Waits for the next message, ignores one of an earlier program. Raises ConnectionError if none will come."""
         received = reaper.receive(self.channel)
         if received is None:
             self.exit_code = LOST if self.exit_code is None else self.exit_code
@@ -174,8 +164,8 @@ def shorten(text: str) -> str:
 class LogFile(contextlib.AbstractContextManager["LogFile"]):
     """Appends to a log that can be read while it grows; the file has ``limit`` bytes for all who append to it.
 
-    Each gets half of the remaining bytes, LEAST_BYTES at least; of longer output, head and tail are kept. Closing it
-    writes the tail.
+    Each gets half of the remaining bytes, LEAST_BYTES at least; of longer output, head and tail are kept. The end of
+    the block writes the tail.
     """
 
     def __init__(self, path: Path, limit: int = KEPT_BYTES) -> None:
@@ -192,13 +182,9 @@ class LogFile(contextlib.AbstractContextManager["LogFile"]):
         if rest:
             self._rest.write(rest)
 
-    def close(self) -> None:
-        """Writes what was kept of the rest."""
+    def __exit__(self, *_: object) -> None:
         self._file.write(self._rest.content())
         self._file.close()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 Sink = HeadAndTail | LogFile
@@ -293,12 +279,9 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         ``exit_code`` is None if a limit ended it, and negative for a signal; in a cage that is 128 plus its number.
         ``seconds`` are measured by the reaper, by a clock that the program cannot reach: from just before the start of
         the sandbox or shell around it to the program's own end, not that of its descendants. ``cpu_seconds`` are what
-        the kernel charged to sandbox or shell, program and descendants together. Of a process whose parent ignores its
-        end, and in a cage of one that outlives the program, that is what a look ten times a second found, and nothing
-        where the launch does not ask for that.
-        ``on_output`` is called with what it prints, as it comes; of each of its outputs, ``kept_bytes`` are given.
-        ``must_end`` is asked as often as ``pulse``, with the standard output so far: where it says so, the program ends
-        as at its limit.
+        the kernel charged to sandbox or shell, program and descendants together; of a process that nobody waits for,
+        what a look ten times a second found, if the launch asks for that.
+        ``must_end`` is asked as often as ``pulse``: where it says so, the program ends as at its limit.
         """
         token = self._new_token()
         kept = {"stdout": HeadAndTail(kept_bytes), "stderr": HeadAndTail(kept_bytes)}
@@ -307,12 +290,12 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         is_overdue = is_ended = False
         with Streams(stdin, kept, on_output, self._waiting) as streams:
             try:
-                with deferring_signals():
+                with process.deferring_signals():
                     try:
                         program = self._start(launch, token, streams.theirs)
                     except ConnectionError:  # the first thing the program did was to kill the reaper
                         self._drop_reaper()
-                        killed = kill_marked(token, GRACE_SECONDS)
+                        killed = process.kill_marked(token, GRACE_SECONDS)
                         return ProgramResult(LOST, time.monotonic() - asked_at, False, killed, b"", b"")
                     finally:
                         for descriptor in streams.theirs:
@@ -331,7 +314,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
                 streams.drain(program)
             except BaseException:
                 if program:
-                    with deferring_signals():
+                    with process.deferring_signals():
                         self._end(program, GRACE_SECONDS)
                 raise
         seconds = (checked_at if program.ended is None else min(program.ended, checked_at)) - program.began
@@ -341,10 +324,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         return ProgramResult(exit_code, seconds, timed_out, killed, *printed, program.cpu_seconds)
 
     def run_in_terminal(self, launch: Launch) -> int:
-        """Runs a program on this terminal, and gives its exit code; then no descendant of it is left running.
-
-        Raises OSError if the program cannot be started, or its restriction cannot be applied.
-        """
+        """Gives the exit code; then no descendant is left running. Raises OSError if it cannot be started."""
         program = self._start(launch, self._new_token(), (0, 1, 2))
         with contextlib.suppress(ConnectionError):  # it is lost then, and has an exit code
             while program.exit_code is None:
@@ -356,10 +336,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         return f"{self.owner}.{os.urandom(16).hex()}"
 
     def _start(self, launch: Launch, token: str, streams: tuple[int, int, int]) -> RunningProgram:
-        """Starts a program with these standard streams, under a new reaper if none runs.
-
-        Raises OSError if it cannot be started, ConnectionError if the reaper is gone.
-        """
+        """Under a new reaper if none runs. Raises OSError if it cannot be started, ConnectionError without a reaper."""
         if self._reaper and self._reaper.poll() is not None:
             self._drop_reaper()
         if self._channel is None:
@@ -369,7 +346,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
                 self._reaper = process.start_helper(reaper.__name__, inherited, self._on_terminal)
             self._channel = ours
         program = RunningProgram(self._channel, token)
-        environment = launch.environment if self._on_terminal else {**launch.environment, MARK_VARIABLE: token}
+        environment = launch.environment if self._on_terminal else {**launch.environment, process.MARK_VARIABLE: token}
         message = {
             "do": "start",
             "cage": launch.is_cage,
@@ -394,15 +371,12 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         except ConnectionError:
             program.exit_code = LOST if program.exit_code is None else program.exit_code
             self._drop_reaper()
-            return kill_marked(program.token, GRACE_SECONDS)
+            return process.kill_marked(program.token, GRACE_SECONDS)
 
     def _ask(
         self, program: RunningProgram, message: dict[str, Any], answer: str, descriptors: tuple[int, ...] = ()
     ) -> None:
-        """Sends a request to the reaper, and waits until it has said ``answer`` of the program.
-
-        Raises ConnectionError if the reaper is gone.
-        """
+        """Waits until the reaper has said ``answer`` of the program. Raises ConnectionError if it is gone."""
         try:
             reaper.send(program.channel, {**message, "token": program.token}, descriptors)
         except OSError as error:
@@ -423,7 +397,7 @@ def launch_in_terminal(launch: Launch) -> int:
     Of a restricted one, no descendant outlives it or this process; 126 if it cannot be started. Any other that does
     not exist raises FileNotFoundError.
     """
-    with ignoring_terminal_signals():
+    with process.ignoring_terminal_signals():
         if not launch.restriction:
             code = process.run_in_terminal(launch.arguments, launch.environment, launch.folder)
         else:
@@ -450,9 +424,9 @@ def kill_leftovers(owner: str, lock: Path) -> bool:
             time.sleep(0.01)
     finally:
         os.close(descriptor)
-    wait_for_marked(trusted_mark(owner), GRACE_SECONDS)  # a git that ends by itself leaves no lock behind
-    kill_marked(trusted_mark(owner), GRACE_SECONDS)
-    return kill_marked(f"{owner}.", GRACE_SECONDS) > 0 or had_programs
+    process.wait_for_marked(trusted_mark(owner), GRACE_SECONDS)  # a git that ends by itself leaves no lock behind
+    process.kill_marked(trusted_mark(owner), GRACE_SECONDS)
+    return process.kill_marked(f"{owner}.", GRACE_SECONDS) > 0 or had_programs
 
 
 def trusted_mark(owner: str) -> str:

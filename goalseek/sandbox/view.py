@@ -120,9 +120,8 @@ def _paths_and_targets() -> frozenset[Path]:
 def build_view(tree: Path, top: Path, scratch: Path, home: Path | None = None) -> View:
     """The least view of a program that works in ``tree``, a path on disk, as if it were the repository at ``top``.
 
-    ``scratch`` is a folder of goalseek's own: ``home`` and ``tmp`` are made anew in it, unless a ``home`` is given.
-    The repository itself is masked, and so is the user's HOME, if it lies in a folder of the system's that everybody
-    may read.
+    ``home`` and ``tmp`` are made anew in ``scratch``, unless a ``home`` is given. The repository itself is masked, and
+    so is the user's HOME, if it lies in a folder of the system's that everybody may read.
     """
     temporary = scratch / "tmp"
     recreate_folder(temporary)

@@ -21,10 +21,7 @@ Column = tuple[str, ...]
 
 
 class AnswerColumn(Struct, frozen=True):
-    """A ``name``d column of the shared file ``path`` that the file ``hidden`` has too.
-
-    ``is_whole``: the hidden file has all columns of the shared one.
-    """
+    """``is_whole``: the hidden file has all columns of the shared one."""
 
     name: str
     path: str

@@ -45,10 +45,7 @@ _SPLIT = "split it: the features stay"
 def hidden_paths(
     folder: Path, manifest: Manifest, prefix: str, hidden_from: Listing, paths: Iterable[str]
 ) -> dict[str, Path]:
-    """The hidden files where they lie on disk, by the path that commands find them at, below the manifest's folder.
-
-    ``paths`` are those of a tree, ``prefix`` is that folder's in it, ``hidden_from`` are the files of that key.
-    """
+    """Where they lie on disk, by the path that commands find them at. ``paths`` are those of a tree."""
     files = {path: folder / path for path in filter(matcher(manifest.scope.hidden), paths_below(prefix, paths))}
     return files | {item.path: folder / (manifest.scope.hidden_from or ".") / item.path for item in hidden_from}
 
@@ -130,7 +127,6 @@ def _names(paths: Iterable[str]) -> str:
 
 
 def answer_notes_at_head(loaded: ManifestFile, location: Location) -> Iterator[Finding]:
-    """These notes on the files of HEAD."""
     manifest = loaded.manifest
     if not may_show_answers(manifest):
         return
@@ -152,7 +148,6 @@ def _remove(paths: Sequence[str]) -> str:
 
 
 def _move(scope: ScopeTable, paths: Sequence[str]) -> str:
-    """The line that moves answers out of what is shared, where git ignores them, to where they are hidden."""
     names = [posixpath.basename(path) for path in paths]
     if scope.hidden_from:
         line = f"mv {_shell_words(paths)} {shlex.quote(scope.hidden_from)}"
@@ -190,10 +185,7 @@ class _NamedFiles(Struct, frozen=True):
         return self._joined(words, {"", posixpath.dirname(path)}, _PARTS_MOST if is_script else 1)
 
     def _joined(self, words: Set[str], bases: Set[str], parts: int) -> set[str]:
-        """Those that words name, or that so many ``parts`` of them join to, below one of ``bases``.
-
-        In ``Path("data") / "labels.csv"`` there are two.
-        """
+        """Those that words name, or ``parts`` of them join to: in ``Path("data") / "labels.csv"`` there are two."""
         shares, found = self.manifest.scope.share, set[str]()
         for _ in range(parts):
             paths = {posixpath.normpath(posixpath.join(base, word)) for base in bases for word in words}
@@ -206,10 +198,7 @@ class _NamedFiles(Struct, frozen=True):
 
 
 def _copies(folder: Path, listing: Iterable[ListedFile], hidden: Mapping[str, Path]) -> Iterator[tuple[str, set[str]]]:
-    """The files of a listing that are copies of hidden files; the largest are not looked at where that would be long.
-
-    Only those of one size are read.
-    """
+    """Files of a listing that are copies of hidden ones; the largest are not read where that would be long."""
     originals, copies = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
     for path, file in hidden.items():
         with contextlib.suppress(OSError):

@@ -102,10 +102,7 @@ class Bench:
         return root
 
     def refuse_other_ruler(self, baseline_tree: str, tree: str) -> None:
-        """Raises GoalseekError where a tree to be measured does not have the baseline's ruler.
-
-        Costs what differs between the two trees.
-        """
+        """Raises GoalseekError where a tree to be measured does not have the baseline's ruler."""
         for change in self._objects.differences(baseline_tree, tree):
             if self._scope.in_ruler(change.path):
                 path = quote_path(change.path)

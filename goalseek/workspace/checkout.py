@@ -144,14 +144,10 @@ class Checkout:
         self._below: dict[str, int] = {}  # how many files lie below each folder
 
     def _expect(self, entries: Mapping[str, Entry]) -> None:
-        """Adds files that the folder should hold, or changes what they should be.
-
-        Raises ForeignPath for a path that leads elsewhere, and where one of two would lie below the other: that one
-        would be written, and removed, where a link of ours leads.
-        """
         for path, entry in entries.items():
             if path not in self.entries:
                 split_path(path)
+                # It would be written, and removed, where a link of ours leads.
                 if path in self._below or any(above in self.entries for above in parents(path)):
                     raise ForeignPath(f"{path!r} and another entry of its tree lie one below the other")
                 for above in parents(path):

@@ -111,10 +111,7 @@ class TreePaths(Struct, frozen=True):
 
 
 def import_shadowing(path: str, is_link: bool, tree: TreePaths) -> Iterator[Hazard]:
-    """Every (part, reason) for which a new module at ``path`` would be imported in place of another one.
-
-    A link may be a whole package.
-    """
+    """Every (part, reason) for which a new module, or a link, would be imported in place of another one."""
     folder, _, name = path.rpartition("/")
     if name.startswith("__init__."):
         above, _, module = folder.rpartition("/")
@@ -150,10 +147,7 @@ def _module_hazards(folder: str, module: str, part: str, takes_precedence: bool,
 
 
 def fold_name(name: str) -> str:
-    """The name as the most forgiving file system compares it: equal for all names that it takes for the same.
-
-    Case, Unicode form, invisible characters, and dots and spaces at the end make no difference.
-    """
+    """Equal for all names that the most forgiving file system takes for the same."""
     name = name.rstrip(". ")
     if name.isascii():
         return name.lower()

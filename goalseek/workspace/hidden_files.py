@@ -43,10 +43,7 @@ def list_hidden(folder: Path, top: Path) -> Listing:
 
 
 def refuse_clashes(listing: Listing, prefix: str, paths: Iterable[str], other_folders: Iterable[str]) -> None:
-    """Raises GoalseekError where a file would lie on one of the repository's, or in one of ``other_folders``.
-
-    ``paths`` are the repository's; ``other_folders``, below ``prefix``, are shared or given by setup.
-    """
+    """Raises GoalseekError where a file would lie on one of the repository's, or in one of ``other_folders``."""
     clashes = overlap_matcher(prefix + item.path for item in listing)
     for path in filter(clashes, paths):
         raise _error(f"{quote_path(path)} is in the repository too", "a hidden file has one place: remove one")

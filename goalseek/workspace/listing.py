@@ -34,10 +34,7 @@ Listing = tuple[ListedFile, ...]
 
 
 def list_folder(root: Path, limit: int | None = None, is_skipped: Callable[[str], bool] = is_tool_cache) -> Listing:
-    """The files below a folder in the order of their paths, at most ``limit``, without caches; no link is followed.
-
-    Folders are listed by their files only. Raises OSError where it cannot be read.
-    """
+    """By path, at most ``limit``; of folders only their files, and no link is followed. Raises OSError."""
     files: list[ListedFile] = []
     pending = [""]
     while pending and (limit is None or len(files) < limit):

@@ -131,10 +131,7 @@ class Scope(Struct, frozen=True, eq=False):
         return path.startswith(self.prefix) and self.own_files(path[len(self.prefix) :])
 
     def seen_by(self, sees: Sees | Literal["agent"]) -> Callable[[str], bool]:
-        """A function that says whether a tracked path is in the tree of such a command, or of the agent.
-
-        What is tracked at a shared path is not in it: goalseek puts the shared path there itself.
-        """
+        """Whether a tracked path is in the tree of such a command, or of the agent; none at a shared path is."""
         if sees == "both":
             return lambda path: self.share_at(path) is None
         if sees == "hidden":
@@ -193,10 +190,8 @@ def follow_link(path: str, target: str, read_link: Callable[[str], str | None]) 
 
 
 def manifest_scope(loaded: ManifestFile, manifest: Manifest, prefix: str, hidden_from: Listing = ()) -> Scope:
-    """The manifest's scope. Whatever its globs say, manifests, cheats, a provider's script, recordings and the log
-    folder are hidden, and the program and the prompts are read-only.
-
-    None of these belongs to a ruler. The files of ``hidden_from`` are hidden.
+    """Whatever its globs say, manifests, cheats, a provider's script, recordings and the log folder are hidden, and the
+    program and the prompts are read-only: none of these belongs to a ruler. The files of ``hidden_from`` are hidden.
     """
     home = manifest.log.home
     own = ["/goalseek.toml", "/goalseek.*.toml", _file(loaded.path.name)]

@@ -115,10 +115,7 @@ def refuse_unfit_gives(manifest: Manifest, prefix: str, scope: Scope, entries: M
 def refuse_unfit_shares(
     loaded: ManifestFile, repository: Repository, paths: CachePaths, scope: Scope, entries: Mapping[str, Entry]
 ) -> None:
-    """Raises GoalseekError where a shared path holds what a tree tracks, or leads to what programs must not see.
-
-    ``entries`` are the tree's files. A submodule, or a link that is tracked itself, may be shared.
-    """
+    """Raises GoalseekError where a shared path holds what a tree tracks, or leads to what programs must not see."""
     location = repository.location
     hidden_from = loaded.manifest.scope.hidden_from
     own = [location.common_dir, location.git_dir, paths.home.parent, loaded.logs, loaded.runs, loaded.path]

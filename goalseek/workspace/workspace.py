@@ -122,10 +122,7 @@ class Workspace:
         return cast(Value, value)
 
     def changes(self) -> Changes:
-        """What differs in the tree from what the tool put there; the agent's git folder is not part of it.
-
-        Something at a mount point counts as new.
-        """
+        """The agent's git folder is not part of it; something at a mount point counts as new."""
         changes = self.tree.changes()
         return structs.replace(changes, added=(*changes.added, *occupied_paths(self.root, self._mount_points)))
 
