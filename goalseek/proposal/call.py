@@ -1,8 +1,10 @@
-"""Calls to a provider: the briefing of an iteration, the ``Call`` with prompt, brief and nonce, and its recording."""
+"""Calls to a provider: what an iteration asks with, the ``Call`` with its prompt, its watch and its recording."""
 
 from __future__ import annotations
 
 import contextlib
+import math
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,32 +15,37 @@ from msgspec import Struct, structs
 from goalseek.disk import write_atomic
 from goalseek.errors import LimitReached, Rejected
 from goalseek.git.objects import TreeReader
+from goalseek.humanize import format_duration, format_moment
 from goalseek.ledger.artifacts import write_prompt
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.tables import FRESH, Manifest
+from goalseek.manifest.tables import FRESH, Limits, Manifest
 from goalseek.phase_values import Context, Edit, PastIteration, Rejection, Session
+from goalseek.process import seconds_with_sleep
 from goalseek.project.config import Config
-from goalseek.project.limits import dollars_left, seconds_left
-from goalseek.project.project import Project
+from goalseek.project.limits import dollars_left, find_limit, has_spending_limit, seconds_left, seconds_to_deadline
+from goalseek.project.picture import SILENT_SECONDS
+from goalseek.project.project import PAUSE_SECONDS, Project
+from goalseek.project.stop import STOPPABLE_SECONDS, take_stop_request
 from goalseek.proposal.brief import make_brief
 from goalseek.proposal.launch import AgentLaunch
 from goalseek.proposal.past_tries import read_history
 from goalseek.proposal.prompt import Request, make_prompts, resume_prompt
 from goalseek.proposal.usage import UsageLog
-from goalseek.proposal.watch import CallWatch, wait
 from goalseek.providers.answer import read_usage
 from goalseek.providers.preset import Printed
 from goalseek.providers.provider import Call, LaunchSpec, Reply
 from goalseek.providers.replay import Recording, file_name
 from goalseek.records import PROVIDER_FAILED
 from goalseek.sandbox.environment import Redactor, credentials_in_manifest
-from goalseek.sandbox.supervisor import ProgramResult, was_killed
+from goalseek.sandbox.supervisor import HeadAndTail, ProgramResult, was_killed
 from goalseek.sandbox.view import Launch
-from goalseek.values import Usage, to_indented
+from goalseek.values import Phase, Stop, StopReason, Usage, to_indented
 from goalseek.workspace.workspace import Workspace
 
 _WHOLE_MINUTES = 600.0  # seconds, above which minutes are told as whole ones
+LOOK_SECONDS = 3.0
+_LOOKS_SHARE = 0.02  # of the time, at most, is spent on reading what the program has used
 
 
 class Briefing(Struct, frozen=True):
@@ -69,7 +76,6 @@ class Briefing(Struct, frozen=True):
 def brief_iteration(
     project: Project, config: Config, context: Context, standing: Standing, usage_log: UsageLog
 ) -> Briefing:
-    """The briefing of an iteration, with the past tries under this ruler."""
     history = read_history(project, context.best_iteration, config.manifest, config.scope)
     brief = make_brief(context, history, config.manifest, standing.for_run(project.run_id), config.scope)
     return Briefing(project, config, context, history, brief, usage_log, standing)
@@ -98,14 +104,12 @@ class _IterationCall(AgentLaunch, kw_only=True):
     sent_prompt: str = ""
 
     def note_prompt(self, prompt: str) -> None:
-        """Writes what is asked, before it is."""
         self.sent_prompt = prompt
         write_prompt(self.project.run_folder(self.briefing.context.iteration), self.name, prompt)
 
     def run(
         self, call: Call, spec: LaunchSpec, launch: Launch, stdin: bytes, on_output: Callable[[bytes], object]
     ) -> ProgramResult:
-        """Runs the program, in the usage log and under the limits of the run."""
         project, usage_log, label = self.project, self.briefing.usage_log, self.home_label(spec.home)
         session, asked = usage_log.last_session(label), (spec.provider, spec.model)
         self.note_prompt(call.prompt)
@@ -155,14 +159,10 @@ class _IterationCall(AgentLaunch, kw_only=True):
             self._undo()
 
     def session(self, name: str, model: str) -> Session | None:
-        """The session of the last call under this name; None where its HOME is gone or the model was another one.
-
-        In a turn of ``fresh``, only a reviewer has one, and a call that was cut off.
-        """
         usage_log, label = self.briefing.usage_log, self.home_label(name)
         is_fresh = any(turn.endswith(f" {FRESH}") for turn in self.briefing.context.turn[:1])
         if is_fresh and not self.is_reviewer and not usage_log.resumable:
-            return None
+            return None  # in such a turn only a reviewer has a session, and a call that was cut off
         session = usage_log.session(label) if self.home.is_of(label) else None
         return session if session and session.model == model else None
 
@@ -275,3 +275,74 @@ def ask(question: Callable[[], Reply], usage_log: UsageLog) -> tuple[Reply, Reje
     except Rejected as rejected:
         rejected.usage = usage_log.charge(rejected.usage)
         return Reply("", output=rejected.output, usage=rejected.usage), rejected
+
+
+class CallWatch:
+    """Watches one program, from now on; ``stop`` is why it was ended, None as long as it was not.
+
+    It is ended once ``--for``, the deadline or a budget is over, where ``goalseek stop`` asks for it after
+    ``STOPPABLE_SECONDS`` of silence, and where it ``is_waiting``: it printed the pattern ``waits``, and no row of JSON
+    for ``SILENT_SECONDS`` after it. ``usage_log`` knows what others spend beside it. ``read_usage`` gives what it has
+    used, by its standard output; that is read where a limit depends on it, and shown to the others.
+    """
+
+    def __init__(
+        self, project: Project, limits: Limits, usage_log: UsageLog, read_usage: Callable[[bytes], Usage], waits: str
+    ) -> None:
+        self.stop: Stop | None = None
+        self.is_waiting = False
+        self._waits = re.compile(waits.encode()) if waits else None
+        self._waits_since = math.inf
+        self._project, self._limits = project, limits
+        self._usage_log, self._read_usage = usage_log, read_usage
+        self._standing = usage_log.standing()
+        self._looked_at = self._printed_at = time.monotonic()
+        self._next_look = self._looked_at + LOOK_SECONDS if has_spending_limit(limits) else math.inf
+
+    def note_output(self, chunk: bytes) -> None:
+        self._printed_at = time.monotonic()
+        if self._waits and self._waits.search(chunk, chunk.rfind(b"\n{") + 1):
+            self._waits_since = self._printed_at
+        elif chunk.startswith(b"{") or b"\n{" in chunk:
+            self._waits_since = math.inf
+
+    def must_end(self, stdout: HeadAndTail) -> bool:
+        now = time.monotonic()
+        if now >= self._next_look:
+            self._usage_log.running = self._read_usage(stdout.content())
+            self._standing, self._looked_at = self._usage_log.standing(), now
+            seconds = time.monotonic() - now
+            self._next_look = now + max(LOOK_SECONDS, seconds / _LOOKS_SHARE)
+        silence = now - self._printed_at
+        self._project.activity.show_silence(format_moment(-silence) if silence >= SILENT_SECONDS else "")
+        ends_at = self._project.ends_at
+        if ends_at is not None and now >= ends_at:
+            self.stop = Stop(StopReason.FOR, "the time of --for is over", "the same command goes on")
+        else:  # any call may spend as much as a review
+            spent, moment = self._standing.spending(now - self._looked_at, Usage()), self._project.activity.clock.now()
+            self.stop = find_limit(Phase.REVIEW, self._limits, spent, moment)
+        if self.stop is None and silence >= STOPPABLE_SECONDS:
+            self.stop = take_stop_request(self._project.repository.own)
+        self.is_waiting = self.stop is None and now - self._waits_since >= SILENT_SECONDS
+        return self.is_waiting or self.stop is not None
+
+    def close(self) -> None:
+        self._usage_log.running = Usage()
+        self._project.activity.show_silence("")
+
+
+def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:
+    """Gives False at once where deadline or invocation end before. Raises LimitReached where a person asks to stop."""
+    ends = [seconds_to_deadline(limits, project.activity.clock.now())]
+    ends.append(None if project.ends_at is None else project.ends_at - time.monotonic())
+    if any(remaining is not None and seconds > remaining for remaining in ends):
+        return False
+    end, duration = seconds_with_sleep() + seconds, format_duration(seconds)
+    # It is no active time, which ``limits.time`` would bound.
+    with project.activity.waiting(f"{why}; waits until {format_moment(seconds)}, {duration} in all"):
+        while (remaining := end - seconds_with_sleep()) > 0:
+            if stop := take_stop_request(project.repository.own):
+                raise LimitReached(stop)
+            project.pause(min(PAUSE_SECONDS, remaining))
+    project.activity.note_wait(why, seconds)
+    return True

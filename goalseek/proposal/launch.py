@@ -71,11 +71,9 @@ class AgentLaunch(CallHost, Struct):
 
     @property
     def home(self) -> AgentHome:
-        """The agent's HOME, or the reviewer's."""
         return _home_of(self.project.places, self.is_reviewer)
 
     def home_label(self, name: str) -> str:
-        """By which the HOME of this name is known as that of this launch."""
         return f"{self.label} {name}"
 
     def read_home(self, name: str, pattern: str) -> str:
@@ -85,7 +83,6 @@ class AgentLaunch(CallHost, Struct):
     def run(
         self, call: Call, spec: LaunchSpec, launch: Launch, stdin: bytes, on_output: Callable[[bytes], object]
     ) -> ProgramResult:
-        """Runs the launched program to its end."""
         return self.project.programs.run(launch, on_output, spec.timeout, stdin, spec.kept_bytes)
 
     def start(self, call: Call, spec: LaunchSpec) -> ProgramResult:

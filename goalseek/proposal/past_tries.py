@@ -61,7 +61,10 @@ def read_history(project: Project, best_iteration: int, manifest: Manifest, scop
     is_visible = scope.seen_by("agent")
     tries = []
     for index, record in enumerate(records):
-        idea = _read_idea(project, record) if index < _IDEAS_READ else ""
+        idea = ""
+        if index < _IDEAS_READ:
+            plan = _stored_plan(project, record)
+            idea = str((plan if plan.get("title") else _stored(project, record, "change")).get("text") or "")
         past = past_try(record, manifest.commands, (manifest.metric, *manifest.guard), idea)
         if standing.incumbent and record.base_commit_hash:
             past = structs.replace(past, of_incumbent=record.base_commit_hash == standing.incumbent.commit)
@@ -115,12 +118,10 @@ def _read_patch(project: Project, record: IterationRecord) -> bytes:
 
 @functools.lru_cache(maxsize=4 * _DIFFS_READ)  # the next iteration has nearly the same nearest misses
 def _git_patch(repository: Repository, base: str, tree: str) -> bytes:
-    """The beginning of the change from a commit to a tree."""
     return _beginning(repository.objects.patch(repository.tree_of(base), tree))
 
 
 def _beginning(patch: bytes) -> bytes:
-    """A patch, or as many of its first lines as 64 KiB hold."""
     return patch if len(patch) <= _PATCH_BYTES else patch[:_PATCH_BYTES].rpartition(b"\n")[0] + b"\n(cut: more lines)"
 
 
@@ -129,10 +130,8 @@ _BINARY = b"GIT binary patch"
 
 
 def visible_patch(patch: bytes, files: Sequence[str]) -> str:
-    """The parts of a patch that change one of these files, without hashes and binary content.
-
-    A file whose name git quotes is left out: nobody asked the scope about its real name.
-    """
+    """The parts of a patch that change one of these files, without hashes and binary content."""
+    # A file whose name git quotes is left out: nobody asked the scope about its real name.
     headers = {f"a/{path} b/{path}".encode() for path in files if not path.startswith('"')}
     lines: list[bytes] = []
     is_shown = False
@@ -148,10 +147,7 @@ def visible_patch(patch: bytes, files: Sequence[str]) -> str:
 
 
 def share_room(diffs: dict[int, str]) -> dict[int, str]:
-    """The diffs, the nearest miss first, cut to 4 KiB of JSON in all: each gets half of what is left, or what it needs.
-
-    What does not fit is left out.
-    """
+    """The diffs, the nearest miss first, cut to 4 KiB of JSON in all: each gets what it needs, or half of the rest."""
     shown: dict[int, str] = {}
     room = _DIFFS_BYTES
     rest = sum(map(count_json_bytes, diffs.values()))
@@ -166,13 +162,10 @@ def share_room(diffs: dict[int, str]) -> dict[int, str]:
 
 
 def _cut_diff(diff: str, limit: int) -> str:
-    """A diff, or as many of its first lines as fit into ``limit`` bytes of JSON, and how many more there are.
-
-    A line is never cut: half of a credential would not be recognized as one.
-    """
+    """A diff, or as many of its first lines as fit into ``limit`` bytes of JSON, and how many more there are."""
     if count_json_bytes(diff) <= limit:
         return diff
-    lines = diff.split("\n")
+    lines = diff.split("\n")  # none is cut: half of a credential would not be recognized as one
     room, count = limit - len(_cut_note(len(lines))), 0
     while (room := room - count_json_bytes(lines[count]) - 2) >= 0:
         count += 1
@@ -185,8 +178,7 @@ def _cut_note(count: int) -> str:
 
 
 def count_json_bytes(text: str) -> int:
-    """The bytes of a text in JSON, without its quotes."""
-    return len(to_line(text)) - 2
+    return len(to_line(text)) - 2  # without its quotes
 
 
 def past_try(
@@ -282,26 +274,17 @@ def _words_of(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()))
 
 
-def _read_idea(project: Project, record: IterationRecord) -> str:
-    """The text of an iteration's plan, or of its change where there was no plan before it; "" where that is gone."""
-    plan = _stored_plan(project, record)
-    return str((plan if plan.get("title") else _stored(project, record, "change")).get("text") or "")
-
-
 def _stored_plan(project: Project, record: IterationRecord) -> dict[str, Any]:
-    """The plan of an iteration as it is stored: of the second answer, where the first one had none."""
     return _stored(project, record, "plan") or _stored(project, record, "plan", 2)
 
 
 def _stored(project: Project, record: IterationRecord, answer: str, number: int = 1) -> dict[str, Any]:
-    """A checkpoint's value as plain JSON; empty where it is gone."""
     folder, seal = project.run_folder(record.iteration), project.ledger.seal
     stored: dict[str, Any] | None = Checkpoints.stored_value(folder, CheckpointName(answer, number), seal)
     return stored or {}
 
 
 def _crash_output(project: Project, record: IterationRecord) -> str:
-    """The end of the output of a crashed candidate, as far as the agent may see it."""
     for number in range(len(record.attempts) + 1, 0, -1):
         if _stored(project, record, "candidate", number).get("commit") == record.commit_hash:
             failure = _stored(project, record, "evidence", number).get("failure") or {}

@@ -15,7 +15,7 @@ from msgspec import Struct
 from goalseek.humanize import format_dollars, format_duration, format_number, pluralize
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, Edit, Plan
-from goalseek.proposal.measurement_text import RUN_IT_TOO
+from goalseek.proposal.brief import RUN_IT_TOO
 from goalseek.providers.answer import clean_title
 from goalseek.providers.prompt_templates import Templates, fill_template
 
@@ -64,10 +64,7 @@ class Request(Struct, frozen=True):
 
 
 class Prompts(Struct, frozen=True):
-    """What an agent is asked in a new session, and where it goes on in the session of its last answer.
-
-    ``resumed`` is "" where a session makes no difference. ``file_list`` is the part of them that lists the files.
-    """
+    """What an agent is asked in a new session, and in that of its last answer: "" where that makes no difference."""
 
     fresh: str
     resumed: str
@@ -79,9 +76,12 @@ def make_prompts(
 ) -> Prompts:
     """The prompts of a call. The problem follows at the end where the template has no ``$problem``."""
     template, review = templates[request.phase], request.review
-    files = sorted(
-        (file for file in context.files if len(file.path) <= _PATH_LENGTH), key=lambda file: not file.writable
-    )
+    files = [file for file in context.files if len(file.path) <= _PATH_LENGTH]
+    files.sort(key=lambda file: not file.writable)
+    patch = review.patch if review else request.patch
+    shown = patch[:MAX_DIFF_BYTES].decode("utf-8", "replace").rstrip("\n")
+    if (rest := len(patch) - MAX_DIFF_BYTES) > 0:
+        shown += f"\n(it goes on for {rest} bytes, which are not shown here: the folder has all of it)"
     texts = _value_texts(
         request,
         nonce,
@@ -93,7 +93,7 @@ def make_prompts(
         run_it_too=RUN_IT_TOO,
         listed_files=files[:_FILES_LIMIT],
         history_bytes=_HISTORY_BYTES.get(request.phase, _HISTORY_BYTES["apply"]),
-        patch=_patch_text(review.patch if review else request.patch),
+        patch=shown,
         changed_counts=review.changed.decode("utf-8", "replace") if review else "",
     )
     values = _Values(texts)
@@ -119,7 +119,6 @@ def resume_prompt(request: Request, nonce: str, edits: tuple[Edit, ...] | None) 
 
 
 def _value_texts(request: Request, nonce: str, **values: Any) -> Any:
-    """The macros of ``prompt_values.jinja`` for one call."""
     return _values_template().make_module({"request": request, "code": nonce, **values})
 
 
@@ -157,10 +156,3 @@ def _values_template() -> Any:
         "without": lambda text, nonce: text.replace(nonce, "_" * len(nonce)),
     }
     return environment.get_template("prompt_values.jinja")
-
-
-def _patch_text(patch: bytes) -> str:
-    """A patch as text, cut at MAX_DIFF_BYTES bytes with a note of what is missing."""
-    rest = len(patch) - MAX_DIFF_BYTES
-    note = f"\n(it goes on for {rest} bytes, which are not shown here: the folder has all of it)" if rest > 0 else ""
-    return patch[:MAX_DIFF_BYTES].decode("utf-8", "replace").rstrip("\n") + note

@@ -7,7 +7,7 @@ no longer counts: it was paid for all the same, and the next record is charged f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
@@ -49,12 +49,6 @@ class CallEntry(Struct, frozen=True):
     edits: tuple[Edit, ...] | None = None
 
 
-class CallList(Struct, frozen=True):
-    """The calls since the last record, in order, as they are checkpointed."""
-
-    calls: tuple[CallEntry, ...] = ()
-
-
 class UsageLog:
     """The calls that the next record has to pay for, with the usage of the ``answers`` by their checkpoints.
 
@@ -72,17 +66,14 @@ class UsageLog:
         median_of: Callable[[int], Usage],
         standing: Callable[[], Standing],
     ) -> None:
-        self.standing = standing
         self.answers: dict[CheckpointName, Usage] = {}
-        self._run_id = checkpoints.run_id
-        self._checkpoints = checkpoints.of_run("")
-        self._usage_left = usage_left
-        self._median_of = median_of
+        self.standing, self._usage_left, self._median_of = standing, usage_left, median_of
+        self._run_id, self._checkpoints = checkpoints.run_id, checkpoints.of_run("")
         self.current_step = ""
         self.is_settled = False
         self.running = Usage()
-        checkpoint = self._checkpoints.load(CALLS, CallList, str(CALLS))
-        self._calls: tuple[CallEntry, ...] = checkpoint.value.calls if checkpoint else ()
+        stored = self._checkpoints.load(CALLS, dict[str, tuple[CallEntry, ...]], str(CALLS))
+        self._calls: tuple[CallEntry, ...] = stored.value.get("calls", ()) if stored else ()
 
     def add(self, phase: str, home: str = "", asked: tuple[str, str] = ("", "")) -> None:
         """Stores durably that a call begins; ``asked`` are its provider and model."""
@@ -90,16 +81,16 @@ class UsageLog:
         self._store((*self._calls, structs.replace(entry, provider=asked[0], model=asked[1])))
 
     def note(self, **fields: Any) -> None:
-        """Stores more of the last call."""
         self._store((*self._calls[:-1], structs.replace(self._calls[-1], **fields)))
 
     def session(self, home: str) -> Session | None:
         """The session of the last call that began in this HOME; None where that was killed, or has reported none."""
         return next((call.session for call in reversed(self._calls) if call.home == home), None)
 
-    def last_session(self, home: str) -> Session | None:
-        """The last session that any call in this HOME has reported."""
-        return _last_session(self._calls, home)
+    def last_session(self, home: str, before: int | None = None) -> Session | None:
+        """The last session that any call in this HOME has reported, of those before the call of this index."""
+        calls = reversed(self._calls[:before])
+        return next((call.session for call in calls if call.home == home and call.session), None)
 
     @property
     def resumable(self) -> CallEntry | None:
@@ -108,15 +99,11 @@ class UsageLog:
         return last if last and last.failed and last.session and last.answer == self.current_step else None
 
     def drop_session(self) -> None:
-        """Stores that nobody goes on with the session of the last call."""
         if self._calls and self._calls[-1].session:
             self.note(session=None, edits=None)
 
     def charge(self, usage: Usage) -> Usage:
-        """What the last call is charged, which gave no answer and is known to have used so much.
-
-        That is the usual call at least where it was killed.
-        """
+        """What the last call is charged, which gave no answer and is known to have used so much."""
         last = self._calls[-1] if self._calls else CallEntry("")
         is_killed = last.cut_short and last.charged is None and last.answer == self.current_step
         return killed_call_usage(usage, self.usual()) if is_killed else usage
@@ -144,19 +131,15 @@ class UsageLog:
                 calls[index] = structs.replace(call, charged=usage, failed=why, session=None)
             else:
                 is_last = index == len(self._calls) - 1
-                session = _last_session(self._calls[:index], call.home)
-                usage = self._usage_left(call, session) if is_last else Usage()
+                usage = self._usage_left(call, self.last_session(call.home, index)) if is_last else Usage()
                 calls[index] = structs.replace(call, charged=killed_call_usage(usage, self.usual()), session=None)
         if calls != list(self._calls):
             self._store(tuple(calls))
         self.is_settled = True
 
     def usual(self) -> Usage:
-        """The usage of the median call: of recorded iterations, or else of this one.
-
-        A provider that was asked for a plan is called twice an iteration.
-        """
-        usual = self._median_of(2 if any(call.phase == Phase.PLAN for call in self._calls) else 1)
+        """The usage of the median call: of recorded iterations, or else of this one."""
+        usual = self._median_of(2 if any(call.phase == Phase.PLAN for call in self._calls) else 1)  # calls an iteration
         return usual if usual != Usage() else median_usage([(usage, 1) for usage in self.answers.values()])
 
     def spending(self, seconds: float = 0.0) -> Spending:
@@ -186,11 +169,7 @@ class UsageLog:
 
     def _store(self, calls: tuple[CallEntry, ...]) -> None:
         self._calls = calls
-        self._checkpoints.save(CALLS, CallList(calls), str(CALLS), 0.0)
-
-
-def _last_session(calls: Sequence[CallEntry], home: str) -> Session | None:
-    return next((call.session for call in reversed(calls) if call.home == home and call.session), None)
+        self._checkpoints.save(CALLS, {"calls": calls}, str(CALLS), 0.0)
 
 
 def _charge_text(usage: Usage) -> str:
@@ -202,27 +181,21 @@ MEDIAN_ITERATIONS = 20
 
 
 def median_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usage:
-    """The usage of the median call in the last iterations that reported usage, each with ``calls_each`` calls.
-
-    A review is one call more, and so is each attempt before the last, but for those that git moved to a later tip.
-    """
-
-    def count_calls(record: IterationRecord) -> int:
+    """The usage of the median call in the last iterations that reported usage, each with ``calls_each`` calls."""
+    rows = []
+    for record in newest_first:
+        # A review is one call more, and so is each attempt before the last, unless git moved it to a later tip.
         review_repairs = sum(attempt.reason == "changes_requested" for attempt in record.attempts)
         asked = sum(attempt.base_commit_hash is None for attempt in record.attempts)
-        return calls_each + asked + (Phase.REVIEW in record.seconds) + review_repairs
-
-    return median_usage([(record.usage, count_calls(record)) for record in newest_first])
+        rows.append((record.usage, calls_each + asked + (Phase.REVIEW in record.seconds) + review_repairs))
+    return median_usage(rows)
 
 
 def median_usage(newest_first: Iterable[tuple[Usage, int]]) -> Usage:
-    """The median usage of a call, of the newest of these totals of so many calls each.
-
-    Estimates, as by a price list, count only where nothing else was reported; no usage where nothing was.
-    """
+    """The median usage of a call, of the newest of these totals of so many calls each; none where none was reported."""
     usages = [(usage, calls) for usage, calls in newest_first if usage != Usage()]
     exact = [(usage, calls) for usage, calls in usages if not usage.estimated]
-    newest = list(islice(exact or usages, MEDIAN_ITERATIONS))
+    newest = list(islice(exact or usages, MEDIAN_ITERATIONS))  # estimates, by a price list say, only without others
     if not newest:
         return Usage()
     costs = [usage.cost_usd / calls for usage, calls in newest if usage.cost_usd is not None]
@@ -235,13 +208,10 @@ def median_usage(newest_first: Iterable[tuple[Usage, int]]) -> Usage:
 
 
 def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
-    """The larger of both for each kind of token and the dollars; ``estimated`` where that is not what was reported.
-
-    Where only its tokens are known, and are more than the median call's, the dollars of that grow with them.
-    """
+    """The larger of both for each kind of token and the dollars; ``estimated`` where that is not what was reported."""
     cost = median_usage.cost_usd
     if cost is not None and usage.cost_usd is None and median_usage.tokens:
-        cost *= max(usage.tokens / median_usage.tokens, 1.0)
+        cost *= max(usage.tokens / median_usage.tokens, 1.0)  # dollars grow with tokens, where these alone are known
     costs = [each for each in (usage.cost_usd, cost) if each is not None]
     charge = Usage(
         max(usage.input_tokens, median_usage.input_tokens),

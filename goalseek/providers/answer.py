@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 from goalseek.disk import open_regular
 from goalseek.errors import Rejected
-from goalseek.providers.preset import count, dollars
+from goalseek.providers.preset import count, dollars, json_or_none
 from goalseek.providers.provider import Reply
 from goalseek.values import Outcome, Phase, Reason, Usage
 
@@ -78,7 +77,6 @@ def parse_review(output: str, nonce: str) -> tuple[str, tuple[str, ...]]:
 
 
 def require_plan(reply: Reply, nonce: str) -> Reply:
-    """The reply. Raises Rejected, with what is wrong, where it has no plan."""
     if reply.title:
         return reply
     if find_blocks(reply.output, Phase.PLAN, nonce):
@@ -100,15 +98,12 @@ def read_usage(path: Path) -> Usage:
     """What the program reported in ``$GOALSEEK_USAGE``: a JSON object of at most 64 KiB; an empty usage otherwise."""
     try:
         with open_regular(path.parent, path.name) as file:
-            report = json.loads(file.read(USAGE_LIMIT))
-    except (OSError, ValueError, RecursionError):
+            report = json_or_none(file.read(USAGE_LIMIT))
+    except OSError:
         return Usage()
-    if not isinstance(report, dict):
-        return Usage()
-
     return Usage(
-        count(report.get("input_tokens")),
-        count(report.get("cached_tokens")),
-        count(report.get("output_tokens")),
-        dollars(report.get("cost_usd")),
+        count(report, "input_tokens"),
+        count(report, "cached_tokens"),
+        count(report, "output_tokens"),
+        dollars(report, "cost_usd"),
     )

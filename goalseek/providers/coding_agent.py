@@ -22,6 +22,9 @@ _UNDONE = "An earlier turn at this was cut off, and what it had edited was undon
 _MOST_UNPLANNED = 20  # files that an agent gets in its prompt where its plan names none
 _ARGUMENT_BYTES = 128 * 1024 - 1  # of one argument, on Linux
 _IN_PIECES = "all of it and in pieces where it is long, and do what it says."
+_LEAST_DOLLARS = 1e-6  # as it is written; 0 would be no limit
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}")  # it becomes a word of a command line, and no option
+_ROUNDING = 1 - 1e-9  # sums of dollars differ by rounding
 
 
 class AgentProvider(CommandProvider):
@@ -36,16 +39,13 @@ class AgentProvider(CommandProvider):
         self.words = table.command or (preset.program,)
 
     @property
-    def has_login(self) -> bool:
-        """Whether there is a login, or an endpoint or ``credentials = []`` says that none is needed."""
+    def has_login(self) -> bool:  # an endpoint, or ``credentials = []``, says that none is needed
         return bool(self.table.endpoint or self.table.credentials == () or self.login().billing)
 
     def is_subscription(self) -> bool:
-        """Whether a subscription pays: as the manifest says, or else as the login does."""
         return super().is_subscription() or (self.table.billing == "auto" and self.login().billing == "subscription")
 
     def check(self) -> None:
-        """Raises GoalseekError where the program cannot be found."""
         if self.program() is None:
             message = f"provider {self.name}: there is no program {self.words[0]!r}"
             hint = f"{self.preset.install}; or name it in the manifest: provider.command"
@@ -63,18 +63,14 @@ class AgentProvider(CommandProvider):
         return structs.replace(reply, title=plan.title) if plan.title and is_chatter else reply
 
     def _ask_in_session(self, call: Call, may_resume: bool, planned: tuple[str, ...] = ()) -> Reply:
-        """One call, in the last session of this HOME where it ``may_resume`` one that is there, else in a new one.
-
-        One that was cut off goes on in its session always.
-        """
+        """One call, in the last session of this HOME where it ``may_resume`` one, or was cut off; else in a new one."""
         go_on = call.host.resume_prompt()
         session = call.host.session(self.name, self.model) if may_resume or go_on else None
         try:
             return self.ask(call, session, planned)
         except SessionGone as gone:
-            call.host.on_retry(
-                f"{self.name} cannot go on with its session ({gone.why}), and begins another", gone.usage
-            )
+            why = f"{self.name} cannot go on with its session ({gone.why}), and begins another"
+            call.host.on_retry(why, gone.usage)
             prompt = f"{call.prompt}\n{_UNDONE}" if go_on else call.prompt
             return self.ask(structs.replace(call, prompt=prompt), planned=planned)
 
@@ -152,17 +148,15 @@ class AgentProvider(CommandProvider):
         if plan is None:  # a plan must be in a block; a change may be named by what was printed first
             lines = [line for line in answer.text.splitlines() if line.strip()]
             plan = Reply(clean_title(lines[0]) if lines and call.phase != "plan" and not answer.is_mixed else "")
-        plan = structs.replace(plan, provider=self.name, model=self.model, answered_by=answer.model)
-        return structs.replace(plan, output=answer.text or output, usage=usage, tried=find_tried(answer.text))
+        tried = find_tried(answer.text)
+        return structs.replace(plan, output=answer.text or output, usage=usage, answered_by=answer.model, tried=tried)
 
     def partial_reply(self, printed: Printed, reported: Usage, session: Session | None) -> Reply:
-        """Usage and model as the preset reads them of what is there."""
         answer = self._read(printed)
         is_other = session is not None and answer.session not in ("", session.name)
         return Reply("", usage=usage_of_call(answer, None if is_other else session), answered_by=answer.model)
 
     def _read(self, printed: Printed) -> Answer:
-        """The answer as the preset reads it; an error while reading becomes an answer with trouble."""
         try:
             return self.preset.read(printed)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -176,19 +170,12 @@ def _fill(word: str, values: dict[str, str]) -> str:
     return word
 
 
-_LEAST_DOLLARS = 1e-6  # as it is written; 0 would be no limit
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}")  # it becomes a word of a command line, and no option
-_ROUNDING = 1 - 1e-9  # sums of dollars differ by rounding
-
-
 def usage_of_call(answer: Answer, session: Session | None) -> Usage:
-    """What a call used. Where the agent reports totals of the whole session, these less the earlier totals.
-
-    A total that is smaller than the earlier one was reset, and is of this call alone.
-    """
+    """What a call used. Where the agent reports totals of the whole session, these less the earlier totals."""
     usage, previous = answer.usage, session.told if session else Usage()
     totals = {name: getattr(usage, name) for name in answer.whole_session if getattr(usage, name) is not None}
     earlier = {name: getattr(previous, name) or 0 for name in totals}
+    # A total that is smaller than the earlier one was reset, and is of this call alone.
     if all(totals[name] >= earlier[name] * _ROUNDING for name in totals):
         usage = structs.replace(usage, **{name: max(totals[name] - earlier[name], 0) for name in totals})
     # A cost of 0 for some tokens is none: the agent has no price for that model.
@@ -196,14 +183,11 @@ def usage_of_call(answer: Answer, session: Session | None) -> Usage:
 
 
 def session_after(answer: Answer, session: Session | None, model: str) -> Session | None:
-    """The session that the next call can resume, after one in ``session``; None where it may not exist.
-
-    A call that failed in a new session before its model answered may have left none.
-    """
+    """The session that the next call can resume, after one in ``session``; None where it may not exist."""
     is_same = session is not None and session.name == answer.session
     is_name = isinstance(answer.session, str) and _NAME.fullmatch(answer.session)
     if not is_name or (answer.trouble and not is_same and not answer.usage.tokens):
-        return None
+        return None  # a call that failed in a new session before its model answered may have left none
     previous = session.told if session else Usage()
     totals = {name: getattr(answer.usage, name) for name in answer.whole_session}
     return Session(answer.session, model, structs.replace(previous, **totals))

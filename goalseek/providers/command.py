@@ -13,14 +13,7 @@ from msgspec import structs
 from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
-from goalseek.providers.answer import (
-    clean_title,
-    find_plan,
-    find_tried,
-    parse_review,
-    read_usage,
-    require_plan,
-)
+from goalseek.providers import answer
 from goalseek.providers.credentials import Billing, Credential, Login, find_login
 from goalseek.providers.outcome import PAST_LIMIT, Failed, refuse_exit_code, run_program
 from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply, Reviewer
@@ -48,7 +41,6 @@ class CommandProvider(Reviewer):
         return hash((self.table, self.folder))
 
     def login(self) -> Login:
-        """The credentials that are there now."""
         names, sources = self.table.credentials, self.sources
         if names is not None:
             known = {source.name: source for source in sources}
@@ -57,7 +49,6 @@ class CommandProvider(Reviewer):
         return find_login(sources, self.table.billing)
 
     def is_subscription(self) -> bool:
-        """Whether a subscription pays, so that the cost that a call reports is not charged."""
         return self.table.billing == "subscription"
 
     def program(self) -> str | None:
@@ -69,7 +60,6 @@ class CommandProvider(Reviewer):
         return _find(name)
 
     def check(self) -> None:
-        """Raises GoalseekError where the program cannot be found, or cannot be started as it is."""
         program, name = self.program(), self.words[0]
         if program is None:
             message, remedy = f"there is no program {name!r}", "give its path, or put it on PATH"
@@ -82,51 +72,45 @@ class CommandProvider(Reviewer):
         raise GoalseekError(f"provider: {message}", remedy, StopReason.PROVIDER)
 
     def plan(self, call: Call) -> Reply:
-        """Asks for a plan; without ``ask_plan``, an empty one: the plan comes with the change."""
         if not self.table.ask_plan:
             return Reply("", "The provider plans while it edits.")
-        return require_plan(self.ask(call), call.nonce)
+        return answer.require_plan(self.ask(call), call.nonce)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Lets the program edit. Without a block and a plan, the first line that it prints is the title."""
         reply = self.ask(call)
         first = next((line for line in reply.output.splitlines() if line.strip()), "")
-        return structs.replace(reply, title=reply.title or plan.title or clean_title(first))
+        return structs.replace(reply, title=reply.title or plan.title or answer.clean_title(first))
 
     def review(self, call: Call) -> Reply:
-        """Asks for a verdict on the change in the tree."""
         reply = self.ask(call)
-        verdict, reasons = parse_review(reply.output, call.nonce)
+        verdict, reasons = answer.parse_review(reply.output, call.nonce)
         return structs.replace(reply, title=verdict, text="\n".join(reasons), files=())
 
     def ask(self, call: Call) -> Reply:
-        """One call. Raises Failed where no answer came."""
         arguments = (self.find_program(), *self.words[1:])
         login = self.login()
         spec = LaunchSpec(arguments, login=login, timeout=self.timeout, provider=self.name, model=self.model)
         result = run_program(call, spec)
         output = result.stdout.decode("utf-8", "replace")
         errors = result.stderr.decode("utf-8", "replace")
-        usage = read_usage(call.usage_file)
+        usage = answer.read_usage(call.usage_file)
         if result.timed_out:
             raise Failed("timeout", PAST_LIMIT.format(result.seconds), output + errors, usage)
         refuse_exit_code(result, output, errors, usage)
-        plan = find_plan(output, call.nonce) or Reply("")
-        return structs.replace(plan, output=output, usage=usage, tried=find_tried(output))
+        plan = answer.find_plan(output, call.nonce) or Reply("")
+        return structs.replace(plan, output=output, usage=usage, tried=answer.find_tried(output))
 
     def find_program(self) -> str:
-        """The program's path. Raises Failed where it is gone."""
-        program = self.program()
-        if program is None:
-            raise Failed("crashed", f"there is no program {self.words[0]!r}")
-        return program
+        if program := self.program():
+            return program
+        raise Failed("crashed", f"there is no program {self.words[0]!r}")
 
 
 _HEAD_BYTES = 512
 
 
 def _first_line_problem(program: Path, name: str) -> tuple[str, str] | None:
-    """Why the system cannot start a script for its first line, and the remedy; None where it can."""
     if not os.access(program, os.R_OK):
         return None
     with program.open("rb") as file:
@@ -153,7 +137,6 @@ def _find(name: str) -> str | None:
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:
-    """The provider for a manifest. Raises GoalseekError where it names no command."""
     if not table.command:
         raise GoalseekError('the provider "command" needs provider.command', 'command = ["my-agent", "--edit"]')
     return CommandProvider(table, folder)

@@ -27,11 +27,9 @@ class Credential(Struct, frozen=True):
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a path."""
         return "/" in self.name
 
     def path(self) -> Path:
-        """Where the file is."""
         folder = os.environ.get(self.moved_by) if self.moved_by else None
         return Path(folder, Path(self.name).name) if folder else Path(self.name).expanduser()
 
@@ -50,7 +48,6 @@ class Credential(Struct, frozen=True):
 
 
 def api_keys(*names: str) -> tuple[Credential, ...]:
-    """The variables of these names, each with an API key."""
     return tuple(Credential(name, "api") for name in names)
 
 

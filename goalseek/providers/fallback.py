@@ -12,14 +12,8 @@ from goalseek.humanize import format_moment
 from goalseek.manifest.tables import Price
 from goalseek.phase_values import Plan, Played, Session
 from goalseek.process import seconds_with_sleep
-from goalseek.providers.outcome import (
-    IN_WORDS,
-    Failed,
-    Meaning,
-    interpret,
-    seconds_before_retry,
-    seconds_closed,
-)
+from goalseek.providers import outcome
+from goalseek.providers.outcome import Failed, Meaning
 from goalseek.providers.preset import Printed
 from goalseek.providers.provider import Call, Provider, Reply, Reviewer, WritableFile
 from goalseek.values import StopReason, Usage
@@ -54,14 +48,13 @@ class ProviderState(Struct):
         self.has_answered, self.has_failed, self.looks, self.words, self.problem = True, False, 0, "", ""
 
     def note_failure(self, name: str, failed: Failed) -> str:
-        """Notes how a call ended after all its retries; gives it in words."""
         now = seconds_with_sleep()
         is_unexplained = failed.meaning is Meaning.CLOSED and failed.kind == "undeclared"
         self.may_last = is_unexplained and not (self.has_answered or self.is_recorded)
         if failed.meaning is not Meaning.CLOSED:
             self.looks = 0
         elif self.closed_until <= now:  # calls that were made at once and found it closed are one look
-            self.closed_until = now + seconds_closed(failed, self.looks)
+            self.closed_until = now + outcome.seconds_closed(failed, self.looks)
             self.looks += 1
         if failed.meaning is Meaning.REFUSED:
             self.refused = failed.why
@@ -70,7 +63,7 @@ class ProviderState(Struct):
 
     def describe(self, name: str, failed: Failed) -> str:
         """``claude is rate limited (why)``, with the reason of the first of such failures in a row."""
-        words = f"{name} {IN_WORDS[failed.kind]}"
+        words = f"{name} {outcome.IN_WORDS[failed.kind]}"
         if words != self.words:
             self.words, self.problem = words, f"{words} ({failed.why})"
         return self.problem
@@ -92,16 +85,12 @@ class ProviderChain(Struct, frozen=True):
 
     @property
     def members(self) -> tuple[Provider, ...]:
-        """All of them, each once."""
         return tuple(dict.fromkeys((*self.editors, *self.planners, *self.reviewers, *self.rotated.values())))
 
     def in_turn(self, turn: Sequence[str]) -> ProviderChain:
-        """The chain in which those of ``rotated`` with these names are asked first, in this order.
+        """The chain in which those of ``rotated`` with these names are asked first, in this order."""
 
-        A name that is not there is the provider itself, before its fallback.
-        """
-
-        def first(own: tuple[Provider, ...]) -> tuple[Provider, ...]:
+        def first(own: tuple[Provider, ...]) -> tuple[Provider, ...]:  # another name is the provider itself
             return tuple(dict.fromkeys((*(self.rotated.get(name, own[0]) for name in turn), *own)))
 
         return structs.replace(self, planners=first(self.planners), editors=first(self.editors))
@@ -112,7 +101,6 @@ class ProviderChain(Struct, frozen=True):
 
     @property
     def commands(self) -> list[list[str]]:
-        """The command line of each that starts a program."""
         return [list(member.words) for member in self.members if member.words]
 
     @property
@@ -131,7 +119,6 @@ class ProviderChain(Struct, frozen=True):
         return reasons[0] if reasons and all(reasons) else ""
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
-        """What the providers will do with these files, in words. Raises GoalseekError where one can do nothing."""
         listed = list(files)
         return "; ".join(filter(None, (provider.look_over(listed) for provider in self.members)))
 
@@ -191,13 +178,10 @@ class ProviderChain(Struct, frozen=True):
                     raise list(failures.values())[-1] from None
 
     def _first_open(self, providers: tuple[Member, ...], failed_ones: Collection[Member]) -> Member | None:
-        """The first provider that may be asked now; None where each is closed, refused, or has failed.
-
-        One that failed in an earlier call, and used nothing, comes after the others.
-        """
+        """The first provider that may be asked now; None where each is closed, refused, or has failed."""
         now = seconds_with_sleep()
         states = [(provider, self._state(provider)) for provider in providers if provider not in failed_ones]
-        states.sort(key=lambda row: row[1].has_failed)
+        states.sort(key=lambda row: row[1].has_failed)  # in an earlier call: it comes after the others
         return next((each for each, state in states if not state.refused and state.closed_until <= now), None)
 
     def _wait_for_first(self, providers: tuple[Member, ...], call: Call) -> None:
@@ -222,10 +206,7 @@ class ProviderChain(Struct, frozen=True):
             state.closed_until = 0.0
 
     def _ask_with_retries(self, provider: Member, call: Call, ask: Callable[[Member], Reply], has_next: bool) -> Reply:
-        """The answer of one provider, with its quick retries. Raises Failed after the last one.
-
-        A closed one has none where another is open.
-        """
+        """The answer of one provider, with its quick retries. Raises Failed after the last one."""
         state, count = self._state(provider), 0
         state.is_recorded = (provider.name, provider.model) in call.answered
         while True:
@@ -237,11 +218,11 @@ class ProviderChain(Struct, frozen=True):
                 if not isinstance(rejected, Failed):
                     state.note_answer()
                     raise
-                interpret(rejected, provider, state.has_answered)
+                outcome.interpret(rejected, provider, state.has_answered)
                 goes_on = rejected.usage.tokens and call.host.session(provider.name, provider.model)
                 if rejected.kind == "rate_limited" and goes_on:
                     state.looks = count = 0  # it answers as often as a limit per minute allows
-                seconds = seconds_before_retry(rejected, count, state.looks, has_next)
+                seconds = outcome.seconds_before_retry(rejected, count, state.looks, has_next)
                 if seconds is None:
                     raise
                 count += 1

@@ -24,8 +24,6 @@ from goalseek.values import Outcome, Reason, Usage
 
 
 class Meaning(Enum):
-    """What a failure means for the run."""
-
     CLOSED = "closed"
     REFUSED = "refused"
     FAILED = "failed"
@@ -51,7 +49,7 @@ PAST_LIMIT = "the provider ran past its limit ({:.0f}s)"
 RATE_LIMITED = 429
 _AUTH = (401, 402, 403, 407)
 _TRANSIENT = (408, 409, 425)
-_KINDS_OF_EXIT_CODES: dict[int, Kind] = {os.EX_TEMPFAIL: "later", os.EX_NOPERM: "auth"}
+_KINDS_OF_EXIT_CODES: dict[int, Kind] = {os.EX_TEMPFAIL: "later", os.EX_NOPERM: "auth"}  # 75 and 77
 RETRY_SECONDS = (2.0, 8.0, 30.0)
 LOOK_SECONDS = (60.0, 120.0, 240.0, 480.0, 900.0)
 SHORT_WAIT = 60.0
@@ -60,10 +58,9 @@ _LONG_AGO = 1_000_000_000  # a larger number is no wait in seconds, but a time i
 
 
 class Failed(Rejected):
-    """A call without an answer, and why. ``reset`` is the seconds until its limit is lifted, where it said so.
+    """A call without an answer, and why: recorded as any rejection is, where no fallback answers.
 
-    It may be given as the time of that, in seconds since 1970. ``interpret`` sets what it means. One that failed is
-    recorded as any rejection is, where no fallback answers.
+    ``reset`` is the seconds until its limit is lifted, or the time of that in seconds since 1970.
     """
 
     def __init__(
@@ -83,7 +80,6 @@ class SessionGone(Failed):
 
 
 def kind_of_status(status: int) -> Kind:
-    """The kind of failure that an HTTP status means."""
     if status == RATE_LIMITED:
         return "rate_limited"
     if status in _AUTH:
@@ -102,10 +98,7 @@ def run_program(call: Call, spec: LaunchSpec) -> ProgramResult:
 
 
 def refuse_exit_code(result: ProgramResult, output: str, errors: str, usage: Usage) -> None:
-    """Raises Failed with the program's last line where its exit code is not 0.
-
-    Two of the codes of ``sysexits.h`` declare what it means: 75, a temporary failure, and 77, no permission.
-    """
+    """Raises Failed with the program's last line where its exit code is not 0."""
     if result.exit_code:
         lines = (errors or output).strip().splitlines()
         last = f": {lines[-1][:200]}" if lines else ""
@@ -114,10 +107,8 @@ def refuse_exit_code(result: ProgramResult, output: str, errors: str, usage: Usa
 
 
 def interpret(failed: Failed, provider: Provider, has_answered: bool) -> None:
-    """Sets what a failure of this provider means; ``has_answered``: it answered an earlier call of this invocation.
-
-    Where nothing was declared and no token was used, no model was reached. Without a login that is why.
-    """
+    """Sets what a failure of this provider means; ``has_answered``: it answered an earlier call of this invocation."""
+    # Where nothing was declared and no token was used, no model was reached. Without a login that is why.
     has_usage = failed.usage.tokens or failed.usage.cost_usd or failed.usage.about_usd
     has_login = has_answered or provider.has_login
     if failed.kind in ("transient", "timeout", "undeclared") and not has_usage and not has_login:
@@ -144,10 +135,8 @@ def seconds_before_retry(failed: Failed, count: int, looks: int, has_next: bool)
 
 
 def seconds_closed(failed: Failed, looks: int) -> float:
-    """Seconds until a closed provider is asked again, after ``looks`` earlier calls found it closed.
-
-    A reset that was told is taken at its word once: one that has come, and changed nothing, may never be true.
-    """
+    """Seconds until a closed provider is asked again, after ``looks`` earlier calls found it closed."""
+    # A reset that was told is taken at its word once: one that has come, and changed nothing, may never be true.
     growing = (0.0, *LOOK_SECONDS) if failed.reset is not None else LOOK_SECONDS
     least = growing[min(looks, len(growing) - 1)]
     return least if failed.reset is None else max(failed.reset + _RESET_MARGIN, least)

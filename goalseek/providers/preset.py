@@ -16,6 +16,7 @@ from goalseek.sandbox.supervisor import KEPT_BYTES
 from goalseek.values import Usage
 
 MOST = 10**15  # above any count of tokens, dollars or seconds
+_MOST_TEXT = 300
 Kind = Literal["rate_limited", "auth", "transient", "later", "timeout", "crashed", "undeclared"]
 
 
@@ -48,7 +49,6 @@ class Printed(Struct, frozen=True):
     read: Callable[[str], str]
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The lines of standard output that are JSON objects."""
         return json_rows(self.stdout)
 
 
@@ -109,8 +109,7 @@ class Preset(Struct, frozen=True):
     version: tuple[str, ...] = ("--version",)
 
 
-def json_or_none(text: str) -> Any:
-    """The value of a JSON text; None where it is not JSON."""
+def json_or_none(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -118,23 +117,11 @@ def json_or_none(text: str) -> Any:
 
 
 def json_rows(text: str) -> Iterator[dict[str, Any]]:
-    """The lines of a text that are JSON objects."""
     for line in text.split("\n"):  # JSON may hold other characters that end a line, as they are
         if line.startswith("{"):
             row = json_or_none(line)
             if isinstance(row, dict):
                 yield row
-
-
-def count(value: Any) -> int:
-    """A count of tokens; 0 for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else 0
-
-
-def dollars(value: Any) -> float | None:
-    """An amount of dollars; None for anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MOST
-    return float(value) if is_number else None
 
 
 def inner(value: Any, *keys: str) -> Any:
@@ -144,6 +131,20 @@ def inner(value: Any, *keys: str) -> Any:
     return value
 
 
-def text_of(value: Any, most: int = 300) -> str:
-    """One short line of a value that should be text."""
-    return " ".join(value.split())[:most] if isinstance(value, str) else ""
+def count(value: Any, *keys: str) -> int:
+    """The count of tokens at this path of keys; 0 where there is none."""
+    value = inner(value, *keys)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else 0
+
+
+def dollars(value: Any, *keys: str) -> float | None:
+    """The amount, of dollars say, at this path of keys; None where there is none."""
+    value = inner(value, *keys)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MOST
+    return float(value) if is_number else None
+
+
+def text_of(value: Any, *keys: str) -> str:
+    """The text at this path of keys, as one short line; "" where there is none."""
+    value = inner(value, *keys)
+    return " ".join(value.split())[:_MOST_TEXT] if isinstance(value, str) else ""

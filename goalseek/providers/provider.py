@@ -70,8 +70,7 @@ class CallHost:
         """The last session of this iteration with that program and model; None where it cannot be resumed."""
         return None
 
-    def save_session(self, session: Session) -> None:
-        """To be called with the session of this call."""
+    def save_session(self, session: Session) -> None: ...
 
     def resume_prompt(self) -> str:
         """What to ask in the session of a call that was cut off; "" where none was."""

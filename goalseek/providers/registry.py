@@ -31,8 +31,7 @@ Maker = Preset | Callable[[ProviderTable, Path], Provider]
 def make_provider(table: ProviderTable, folder: Path, manifest: Manifest | None = None) -> ProviderChain:
     """The providers that a table names, with their fallbacks; of a manifest also those in turns and the reviewer.
 
-    ``folder`` is the manifest's. Raises GoalseekError for an unknown name, for one of another package that cannot be
-    loaded, and for a reviewer that would judge its own work.
+    Raises GoalseekError for a provider that ``load_maker`` cannot load, and for a reviewer of its own work.
     """
     review, rotate, prices = (manifest.review, manifest.search.rotate, manifest.price) if manifest else (None, (), ())
     tables = tables_of(table)
@@ -49,9 +48,10 @@ def make_provider(table: ProviderTable, folder: Path, manifest: Manifest | None 
             raise GoalseekError(f"review.provider: {message}", hint, StopReason.PROVIDER)
     rotated: dict[str, Provider] = {}
     for entry in map(table_of, rotate):
+        if entry.name == FRESH:
+            continue
         try:
-            if entry.name != FRESH:
-                rotated[entry.label] = _build(entry, folder)
+            rotated[entry.label] = _build(entry, folder)
         except GoalseekError as error:
             hint = f'{error.hint}; "{FRESH}" is the provider itself, without its session'
             message, end = f"search.rotate: {error.message}", error.stop_reason or error.exit_code
@@ -112,7 +112,6 @@ class ProviderChoice:
         self._others: tuple[ReviewTable | None, Search] | None = None
 
     def build(self, loaded: ManifestFile) -> ProviderChain:
-        """The provider of the command line, or else of the manifest. Raises GoalseekError where it cannot start."""
         others = loaded.manifest.review, loaded.manifest.search
         if self._provider is None or self._others != others:
             self._others = others
@@ -121,11 +120,9 @@ class ProviderChoice:
         return self._provider
 
     def is_named(self, loaded: ManifestFile) -> bool:
-        """Whether the command line or the manifest names a provider."""
         return (self.asked or loaded.manifest.provider) is not None
 
     def table(self, loaded: ManifestFile) -> ProviderTable:
-        """The provider's keys. Raises GoalseekError where none is named."""
         table = self.asked or loaded.manifest.provider
         if table is None:
             hint = f'{AGENT_ADVICE}; or in the manifest: provider.name = "command" with provider.command'

@@ -19,10 +19,7 @@ from goalseek.values import Outcome, Reason, StopReason, Usage, from_plain
 
 
 class ReplayProvider(Provider):
-    """Proposal n is that of the n-th iteration of the recordings; each call is answered as that of its name was.
-
-    What the recorded calls cost is not spent again: no usage is reported.
-    """
+    """Proposal n is that of the n-th iteration of the recordings; each call is answered as that of its name was."""
 
     name = "replay"
 
@@ -34,38 +31,29 @@ class ReplayProvider(Provider):
         return read_recordings(self.folder)
 
     def check(self) -> None:
-        """Raises GoalseekError where there are no recordings, or one cannot be read."""
         read_recordings(self.folder)
 
     def plan(self, call: Call) -> Reply:
-        """The recorded plan; where only a change was recorded, an empty one: the plan comes with the change."""
-        _, calls = self._iteration_of(call)
-        if call.name == "plan" and "plan" not in calls and "apply" in calls:
-            return Reply("", "The provider planned while it edited.")
         return self._replay(call)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
-        """Makes the recorded change. Raises Rejected where it does not apply."""
         return self._replay(call)
 
     def review(self, call: Call) -> Reply:
-        """The recorded verdict."""
         return self._replay(call)
 
     def played_out(self, attempt: int, played: Played | None = None) -> str:
-        """Why there is no recording for the proposal after ``attempt`` others; "" where there is one."""
         count = pluralize(len(self._recordings), "iteration")
         why = f"{self.folder.name} has recordings of {count}, and this is proposal {attempt + 1}"
         return why if attempt >= len(self._recordings) else ""
 
-    def _iteration_of(self, call: Call) -> tuple[int, dict[str, Recording]]:
-        if why := self.played_out(call.context.attempt):
-            raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
-        return list(self._recordings.items())[call.context.attempt]
-
     def _replay(self, call: Call) -> Reply:
         """Applies the recorded patch. Raises Rejected as the recorded call did, and where there is no recording."""
-        iteration, calls = self._iteration_of(call)
+        if why := self.played_out(call.context.attempt):
+            raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
+        iteration, calls = list(self._recordings.items())[call.context.attempt]
+        if call.name == "plan" and "plan" not in calls and "apply" in calls:
+            return Reply("", "The provider planned while it edited.")
         file, recording = file_name(iteration, call.name), calls.get(call.name)
         if recording is None:
             why = f"there is no recording {file}, and that call is made now"
@@ -79,11 +67,10 @@ class ReplayProvider(Provider):
         if rejection and (rejection.edits is None or not recording.patch):  # today's scope decides on the edits again
             edits = rejection.edits
             raise Rejected(rejection.outcome, rejection.reason, rejection.why, reply.output, edits=edits)
-        return structs.replace(reply, usage=Usage())
+        return structs.replace(reply, usage=Usage())  # what the recorded call cost is not spent again
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:
-    """The provider for a manifest."""
     return ReplayProvider((folder / (table.record or "")).resolve(), table.model)
 
 
@@ -107,7 +94,6 @@ class Recording(Struct, frozen=True):
 
 
 def file_name(iteration: int, name: str) -> str:
-    """The file name of a call's recording."""
     return f"{iteration:04d}-{name}.json"
 
 

@@ -38,17 +38,15 @@ class ScriptedProvider(Provider):
         self.script, self.model, self.name = script, model, name
 
     def check(self) -> None:
-        """Raises GoalseekError where the script cannot be read."""
         read_script(self.script)
 
     def plan(self, call: Call) -> Reply:
-        """Announces the next move. Raises Rejected where the script has no more."""
         move = self._move(call)
-        digest = self._script().digests[self._position(call.context.attempt, call.context.played)]
+        _, digests = self._script()
+        digest = digests[self._position(call.context.attempt, call.context.played)]
         return Reply(move.title, "Move of the script.", tuple(move.files), script=digest)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
-        """Makes the move."""
         move = self._move(call)
         for path, text in move.files.items():  # a symbolic link in a path is replaced: it may lead out of the tree
             target, name = call.folder / path, PurePosixPath(path).as_posix()
@@ -62,45 +60,37 @@ class ScriptedProvider(Provider):
         return Reply(move.title, "Move of the script.", tuple(move.files))
 
     def played_out(self, attempt: int, played: Played | None = None) -> str:
-        """Why the script has no move for the proposal after ``attempt`` others; "" where it has one."""
-        count, position = len(self._script().moves), self._position(attempt, played)
-        end = f"the script is played to its end: {self.script.name} has {pluralize(count, 'move')}"
-        return end if position >= count else ""
+        moves, _ = self._script()
+        end = f"the script is played to its end: {self.script.name} has {pluralize(len(moves), 'move')}"
+        return end if self._position(attempt, played) >= len(moves) else ""
 
     def _move(self, call: Call) -> Move:
         attempt, played = call.context.attempt, call.context.played
         if why := self.played_out(attempt, played):
             raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
-        return self._script().moves[self._position(attempt, played)]
+        moves, _ = self._script()
+        return moves[self._position(attempt, played)]
 
     def _position(self, attempt: int, played: Played | None) -> int:
         """How many moves of the script were played: none where those that were played are not its first ones."""
         if played is None:
             return attempt
-        digests = self._script().digests
+        _, digests = self._script()
         begun = max((digests.index(one) + 1 for one in (played.digest, *played.ahead) if one in digests), default=0)
         return begun if played.digest or played.ahead else played.count
 
-    def _script(self) -> _Script:
-        changed_at = self.script.stat().st_mtime_ns if self.script.exists() else 0
-        return _cached_script(self.script, changed_at)
-
-
-class _Script(Struct, frozen=True):
-    """The moves of a script, and for each the digest of the moves up to it."""
-
-    moves: tuple[Move, ...]
-    digests: tuple[str, ...]
+    def _script(self) -> tuple[list[Move], list[str]]:
+        return _script_and_digests(self.script, self.script.stat().st_mtime_ns if self.script.exists() else 0)
 
 
 @functools.lru_cache(maxsize=4)
-def _cached_script(path: Path, changed_at: int) -> _Script:
-    """The script, read once for each change of the file."""
+def _script_and_digests(path: Path, changed_at: int) -> tuple[list[Move], list[str]]:
+    """The moves of a script, and for each the digest of the moves up to it."""
     moves, digest, digests = read_script(path), hashlib.sha256(), []
     for move in moves:
         digest.update(to_line(move).encode() + b"\n")
         digests.append(digest.hexdigest())
-    return _Script(tuple(moves), tuple(digests))
+    return moves, digests
 
 
 def read_script(path: Path) -> list[Move]:
@@ -115,9 +105,8 @@ def read_script(path: Path) -> list[Move]:
         raise GoalseekError(f"{path}: {error}", "see https://toml.io for the format", StopReason.PROVIDER) from None
     moves = plain.get("move")
     if not isinstance(moves, list) or set(plain) != {"move"}:
-        raise GoalseekError(
-            f"{path}: a script is a list of [[move]]", "[[move]] with title and files", StopReason.PROVIDER
-        )
+        message = f"{path}: a script is a list of [[move]]"
+        raise GoalseekError(message, "[[move]] with title and files", StopReason.PROVIDER)
     read = []
     for number, each in enumerate(moves, start=1):
         try:
@@ -136,7 +125,6 @@ def read_script(path: Path) -> list[Move]:
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:
-    """The provider for a manifest."""
     return ScriptedProvider((folder / table.script).resolve(), table.model)
 
 

@@ -61,13 +61,11 @@ class Domain(Struct, frozen=True):
         return range(int(self.low), int(self.high) + 1, self.step) if self.kind == "int" else self.options or None
 
     def holds(self, value: Value) -> bool:
-        """Whether the value is one of them."""
         if self.options or isinstance(value, str):
             return value in self.options
         return self.low <= value <= self.high and (self.kind == "float" or (value - self.low) % self.step == 0)
 
     def read(self, text: str) -> Value | None:
-        """The value of a literal; None where it is none of this kind."""
         try:
             return _READERS[self.kind](text)
         except ValueError:

@@ -48,22 +48,17 @@ class TuneProvider(Provider):
         self._seed = table.seed
 
     def check(self) -> None:
-        """Raises GoalseekError where the packages of the extra are missing."""
         for module in ("optuna", "cmaes") if self.model == "cmaes" else ("optuna",):
             if importlib.util.find_spec(module) is None:
                 message = f"provider tune needs the package {module}, of the extra goalseek[tune]"
                 raise GoalseekError(message, 'pip install "goalseek[tune]"', UNFIT)
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
-        """The constants that it changes, in words. Raises GoalseekError for a bad mark, or where there is none."""
         constants = _constants_of(files)
         return "; ".join((f"turns {', '.join(constants)}", *_notes_of_clamped(constants)))
 
     def plan(self, call: Call) -> Reply:
-        """A setting that was not tried yet, nor is tried now beside it.
-
-        Raises GoalseekError for bad marks, Rejected where all were tried.
-        """
+        """A setting that nobody tries or tried. Raises GoalseekError for bad marks, Rejected where all were tried."""
         constants = _constants_of(_files_in_tree(call))
         present: Setting = {name: constant.domain.nearest(constant.value) for name, constant in constants.items()}
         history = sorted(call.history, key=lambda attempt: attempt.iteration)
@@ -124,7 +119,6 @@ class TuneProvider(Provider):
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:
-    """The provider for a manifest."""
     return TuneProvider(table)
 
 
@@ -210,15 +204,11 @@ def _suggestions(
 
 
 def _constants_of(files: Iterable[WritableFile]) -> dict[str, Constant]:
-    """The constants of files. Raises GoalseekError where there is none."""
-    constants = tunables.by_name(
-        constant for file in files for constant in tunables.find_constants(file.path, file.read())
-    )
-    if not constants:
-        raise GoalseekError(
-            "no constant is marked in the writable files", f"mark one by a comment, and commit it: {tunables.EXAMPLE}"
-        )
-    return constants
+    found = (constant for file in files for constant in tunables.find_constants(file.path, file.read()))
+    if constants := tunables.by_name(found):
+        return constants
+    hint = f"mark one by a comment, and commit it: {tunables.EXAMPLE}"
+    raise GoalseekError("no constant is marked in the writable files", hint)
 
 
 def _notes_of_clamped(constants: Mapping[str, Constant]) -> list[str]:
@@ -251,7 +241,6 @@ def _baseline_setting(call: Call, constants: Mapping[str, Constant]) -> list[Set
 
 
 def _draw_untried(constants: Mapping[str, Constant], known: list[Setting], seed: int) -> Setting:
-    """A random setting that is not in ``known``. Raises Rejected where there is none."""
     domains = {name: constant.domain for name, constant in constants.items()}
     values = [domain.values for domain in domains.values()]
     rng = random.Random(seed)

@@ -16,7 +16,7 @@ from goalseek.ledger.results_file import History, Snapshot
 from goalseek.locks import Holder
 from goalseek.project.project import Project as OpenProject
 from goalseek.project.stop import request_stop
-from goalseek.proposal import watch
+from goalseek.proposal import call
 from goalseek.providers import fallback
 
 BETTER = """printf '%s' "{\\"score\\": $((GOALSEEK_ITERATION + 1))}" > answer.json"""
@@ -37,8 +37,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Waits of this process take no time, and are listed; the clock that they move is the one of closed providers."""
     waits: list[float] = []
     monkeypatch.setattr(fallback, "seconds_with_sleep", lambda: sum(waits))
-    monkeypatch.setattr(watch, "seconds_with_sleep", lambda: sum(waits))
-    monkeypatch.setattr(watch, "PAUSE_SECONDS", 1e9)
+    monkeypatch.setattr(call, "seconds_with_sleep", lambda: sum(waits))
+    monkeypatch.setattr(call, "PAUSE_SECONDS", 1e9)
     monkeypatch.setattr(OpenProject, "pause", lambda project, seconds: waits.append(seconds))
     return waits
 

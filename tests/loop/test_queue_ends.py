@@ -81,7 +81,7 @@ sleep 0.5
 def test_calls_end_once_all_of_them_together_have_used_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("goalseek.proposal.watch.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("goalseek.proposal.call.LOOK_SECONDS", 0.1)
     hangs = """\
 echo "$GOALSEEK_ITERATION" >> "$HOME/asked"
 [ $GOALSEEK_ITERATION = 1 ] || { echo '{"input_tokens": 400}' > "$GOALSEEK_USAGE"; sleep 60; }

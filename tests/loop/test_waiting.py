@@ -24,7 +24,7 @@ from goalseek.project.activity import Activity, Observer
 from goalseek.project.limits import Clock
 from goalseek.project.picture import Picture, read_picture
 from goalseek.project.project import Project as OpenProject
-from goalseek.proposal.watch import wait
+from goalseek.proposal.call import wait
 
 WAITING = """\
 if [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; while [ ! -e "$HOME/go" ]; do sleep 0.05; done; fi

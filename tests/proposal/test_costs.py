@@ -21,7 +21,7 @@ from goalseek.humanize import format_cost, format_dollars
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.ledger.standing import Spend
 from goalseek.manifest.tables import Limits
-from goalseek.proposal import watch
+from goalseek.proposal import call
 from goalseek.proposal.usage import forecast_cost
 from goalseek.values import Usage, from_plain, to_plain
 
@@ -167,7 +167,7 @@ def test_a_call_that_died_with_goalseek_is_charged_what_the_session_in_its_home_
 def test_a_running_agent_is_ended_by_what_its_session_file_tells(
     fake: Fakes, agents: Projects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(call, "LOOK_SECONDS", 0.2)
     hanging(fake)
     project = agents({"name": "codex"}, limits={"tokens": 540})
     ended = climb(project, count=1)

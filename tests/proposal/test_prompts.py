@@ -19,8 +19,7 @@ from goalseek.errors import GoalseekError
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Cheat, Holdout, Limits, Manifest, Metric, ProjectTable, ScopeTable, VerifyCommand
 from goalseek.phase_values import Ahead, Context, PastIteration, Plan, VisibleFile
-from goalseek.proposal.brief import MAX_BYTES, as_json, make_brief
-from goalseek.proposal.measurement_text import describe_smallest_gain
+from goalseek.proposal.brief import MAX_BYTES, as_json, describe_smallest_gain, make_brief
 from goalseek.proposal.prompt import Problem, Request, ReviewSubject, make_prompts
 from goalseek.providers.answer import find_plan, find_tried, parse_review
 from goalseek.providers.prompt_templates import PHASES, PLACEHOLDERS, fill_template, load_templates

@@ -16,7 +16,7 @@ from goalseek.loop import loop
 from goalseek.loop.invocation import Invocation
 from goalseek.project.opening import open_project
 from goalseek.project.stop import Ends
-from goalseek.proposal import watch
+from goalseek.proposal import call
 from goalseek.records import IterationRecord
 from goalseek.values import Stop, Usage
 
@@ -58,7 +58,7 @@ def climb(project: Project, **ends: Any) -> Climb:
 @pytest.fixture
 def measured(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project with its baseline; what a call uses is looked at often."""
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(call, "LOOK_SECONDS", 0.1)
     project.set_agent("true").check("baseline")
     return project
 
@@ -128,8 +128,8 @@ def test_nobody_looks_at_the_usage_where_no_limit_depends_on_it(
 def test_a_silent_call_is_shown_and_ended_by_a_request_to_stop(
     measured: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "SILENT_SECONDS", 0.3)
-    monkeypatch.setattr(watch, "STOPPABLE_SECONDS", 2.0)
+    monkeypatch.setattr(call, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(call, "STOPPABLE_SECONDS", 2.0)
     monkeypatch.setattr("goalseek.project.activity.HEARTBEAT_SECONDS", 0.2)
     hang(measured, {}, "echo I think; sleep 60")
     seen: list[str] = []
@@ -155,7 +155,7 @@ def test_a_silent_call_is_shown_and_ended_by_a_request_to_stop(
 def test_a_call_that_prints_is_neither_silent_nor_ended_by_a_request_to_stop(
     measured: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "STOPPABLE_SECONDS", 4.0)
+    monkeypatch.setattr(call, "STOPPABLE_SECONDS", 4.0)
     hang(measured, {}, "for i in $(seq 25); do echo $i; sleep 0.2; done; true")
     person = threading.Thread(target=lambda: until(lambda: home("hung").exists()) and measured.check("stop"))
     person.start()

@@ -582,7 +582,7 @@ WAITS = {
 def test_one_that_says_that_it_waits_and_then_nothing_is_not_waited_for(
     fake: Fakes, scorers: Projects, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("goalseek.proposal.watch.SILENT_SECONDS", 0.5)
+    monkeypatch.setattr("goalseek.proposal.call.SILENT_SECONDS", 0.5)
     fake(name, ADDING, _1=f"do exec(EDIT); {WAITS[name]}; time.sleep(60)")
     fake("claude", ADDING, _0="run print('{}', flush=True); time.sleep(1)")
     project = scorers({"name": name, "credentials": [], "fallback": ["claude"]})

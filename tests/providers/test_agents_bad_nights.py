@@ -127,7 +127,7 @@ def begin(server: ModelServer, make_project: Projects, monkeypatch: pytest.Monke
         other = {"fallback": [provider(fallback, server)]} if fallback else {}
         project = make_project()
         clock = MovedClock(monkeypatch, lambda: project.check("status"))
-        monkeypatch.setattr("goalseek.proposal.watch.SILENT_SECONDS", 2.0)  # codex waits by the real clock
+        monkeypatch.setattr("goalseek.proposal.call.SILENT_SECONDS", 2.0)  # codex waits by the real clock
         project.set_manifest(tables({**provider(name, server), **other, **more}))
         return Night(project, server, clock, troubles)
 

@@ -28,10 +28,10 @@ def read(printed: Printed) -> Answer:
     failure: Kind | None = "undeclared"
     for event in map(json_or_none, printed.read(_EVENTS).splitlines()):
         if inner(event, "event") == "message_send":
-            sent, received = (count(inner(event, "properties", f"{name}_tokens")) for name in ("prompt", "completion"))
+            sent, received = (count(event, "properties", f"{name}_tokens") for name in ("prompt", "completion"))
             failure = None if received else "crashed"
             if received:
-                usage = usage.plus(Usage(sent, 0, received, dollars(inner(event, "properties", "cost"))))
+                usage = usage.plus(Usage(sent, 0, received, dollars(event, "properties", "cost")))
     cached = sum(round(float(number) * _SCALE[unit]) for number, unit in _CACHED.findall(printed.stdout))
     cached = min(cached, usage.input_tokens)
     usage = structs.replace(usage, input_tokens=usage.input_tokens - cached, cached_tokens=cached)

@@ -54,19 +54,19 @@ def read(printed: Printed) -> Answer:
         if row.get("type") == "result":
             result = row
         elif row.get("type") == "assistant":
-            declared = text_of(row.get("error"))
+            declared = text_of(row, "error")
             answers.update(_answer_usage(row))
         elif row.get("type") == "rate_limit_event" and inner(row, "rate_limit_info", "status") == "rejected":
-            reset = dollars(inner(row, "rate_limit_info", "resetsAt")) or reset
+            reset = dollars(row, "rate_limit_info", "resetsAt") or reset
         elif row.get("subtype") == "api_retry" and row.get("error_status") == RATE_LIMITED and reset is None:
-            reset = (dollars(row.get("retry_delay_ms")) or 0.0) / 1000 or None
+            reset = (dollars(row, "retry_delay_ms") or 0.0) / 1000 or None
     if not result:
         usage, whole_session = _partial_usage(printed.read(_TRANSCRIPT.format(session or "*")), answers)
         trouble = Trouble(_kind(None, declared), "it printed no result")
         return Answer("", usage, session, trouble=trouble, whole_session=whole_session)
     by_model = result.get("modelUsage")
     models: dict[str, Any] = by_model if isinstance(by_model, dict) else {}
-    model = max(models, key=lambda name: count(inner(models, name, "outputTokens"))) if models else ""
+    model = max(models, key=lambda name: count(models, name, "outputTokens")) if models else ""
     usage, whole_session = _usage(result, models)
     text = result.get("result") if isinstance(result.get("result"), str) else ""
     if not result.get("is_error") or result.get("subtype") in _LIMITS:
@@ -86,42 +86,37 @@ def _kind(status: object, declared: str) -> Kind:
 
 
 def _answer_usage(row: dict[str, Any]) -> dict[str, Usage]:
-    """The usage of one answer, by its identifier."""
     usage = _counts(inner(row, "message", "usage"))
     return {str(inner(row, "message", "id")): usage} if usage.tokens else {}
 
 
 def _partial_usage(transcript: str, answers: dict[str, Usage]) -> tuple[Usage, tuple[str, ...]]:
-    """The usage of a call that printed no result: that of the answers it printed, or of its whole session.
-
-    The session's file has what an answer used in the end, the printed line what it used at first.
-    """
+    """The usage of a call that printed no result: that of the answers it printed, or of its whole session."""
     stored: dict[str, Usage] = {}
     for row in json_rows(transcript):
         if row.get("type") == "assistant":
             stored.update(_answer_usage(row))
     if not answers:
         return Usage.total(stored.values()), _TOKENS if stored else ()
+    # The session's file has what an answer used in the end, the printed line what it used at first.
     return Usage.total(stored.get(name, usage) for name, usage in answers.items()), ()
 
 
 def _counts(row: Any) -> Usage:
-    fresh = count(inner(row, "input_tokens")) + count(inner(row, "cache_creation_input_tokens"))
-    return Usage(fresh, count(inner(row, "cache_read_input_tokens")), count(inner(row, "output_tokens")))
+    fresh = count(row, "input_tokens") + count(row, "cache_creation_input_tokens")
+    return Usage(fresh, count(row, "cache_read_input_tokens"), count(row, "output_tokens"))
 
 
 def _usage(result: dict[str, Any], models: dict[str, Any]) -> tuple[Usage, tuple[str, ...]]:
-    """The usage of all models, and the fields of it that are totals of the session.
-
-    Claude's own field ``usage`` counts the main conversation and this call only.
-    """
-    cost = dollars(result.get("total_cost_usd"))
+    """The usage of all models, and the fields of it that are totals of the session."""
+    cost = dollars(result, "total_cost_usd")
     usage = Usage()
     for row in models.values():
-        fresh = count(inner(row, "inputTokens")) + count(inner(row, "cacheCreationInputTokens"))
-        usage = usage.plus(Usage(fresh, count(inner(row, "cacheReadInputTokens")), count(inner(row, "outputTokens"))))
+        fresh = count(row, "inputTokens") + count(row, "cacheCreationInputTokens")
+        usage = usage.plus(Usage(fresh, count(row, "cacheReadInputTokens"), count(row, "outputTokens")))
     if usage.tokens:
         return structs.replace(usage, cost_usd=cost), (*_TOKENS, "cost_usd")
+    # This field counts the main conversation and this call only.
     return structs.replace(_counts(result.get("usage")), cost_usd=cost), ("cost_usd",) if cost else ()
 
 

@@ -60,13 +60,13 @@ def read(printed: Printed) -> Answer:
         elif kind == "turn.completed":
             is_complete, total = True, row.get("usage")
         elif kind == "turn.failed":
-            failed = text_of(inner(row, "error", "message"))
+            failed = text_of(row, "error", "message")
     trouble = None
     if failed is not None or not is_complete:
         total, error, reset = _read_rollout(printed.read(_ROLLOUT.format(session)))
         trouble = _trouble(failed, error, reset)
-    whole, cached = (count(inner(total, name)) for name in ("input_tokens", "cached_input_tokens"))
-    usage = Usage(max(whole - cached, 0), cached, count(inner(total, "output_tokens")))
+    whole, cached = (count(total, name) for name in ("input_tokens", "cached_input_tokens"))
+    usage = Usage(max(whole - cached, 0), cached, count(total, "output_tokens"))
     whole_session = ("input_tokens", "cached_tokens", "output_tokens") if total is not None else ()
     return Answer("" if trouble else text, usage, session, "", trouble, whole_session=whole_session)
 
@@ -80,8 +80,8 @@ def _read_rollout(rollout: str) -> tuple[Any, Any, float | None]:
         if kind == "token_count":
             total = inner(event, "info", "total_token_usage") or total
             windows = [inner(event, "rate_limits", name) for name in ("primary", "secondary")]
-            spent = [window for window in windows if (dollars(inner(window, "used_percent")) or 0) >= _USED_UP]
-            reset = max((dollars(inner(window, "resets_at")) or 0 for window in spent), default=0) or None
+            spent = [window for window in windows if (dollars(window, "used_percent") or 0) >= _USED_UP]
+            reset = max((dollars(window, "resets_at") or 0 for window in spent), default=0) or None
         elif row.get("type") == "token_usage_record":
             total = inner(event, "thread_token_usage") or total
         elif kind == "task_complete":
@@ -90,8 +90,7 @@ def _read_rollout(rollout: str) -> tuple[Any, Any, float | None]:
 
 
 def _trouble(failed: str | None, error: Any, reset: float | None) -> Trouble:
-    """Why there is no answer: the HTTP status or the kind of error that it declared."""
-    why = failed or text_of(inner(error, "message")) or "it completed no turn"
+    why = failed or text_of(error, "message") or "it completed no turn"
     declared = inner(error, "codex_error_info")
     name, details = next(iter(declared.items()), ("", None)) if isinstance(declared, dict) else (declared, None)
     match = _STATUS.match(why)

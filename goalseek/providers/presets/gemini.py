@@ -48,16 +48,16 @@ def read(printed: Printed) -> Answer:
     usage, model = Usage(), ""
     for name, stats in (models if isinstance(models, dict) else {}).items():
         tokens = inner(stats, "tokens")
-        usage = usage.plus(_usage(tokens, count(inner(tokens, "prompt")), count(inner(tokens, "candidates"))))
+        usage = usage.plus(_usage(tokens, count(tokens, "prompt"), count(tokens, "candidates")))
         model = model or name
     if not model:
         usage = _read_chat(printed)
-    session = text_of(document.get("session_id"))
+    session = text_of(document, "session_id")
     if document and printed.exit_code in (0, _TURNS_EXIT) and not document.get("error"):
         return Answer(str(document.get("response") or ""), usage, session, model)
     message = inner(document, "error", "message")
     error = inner(json_or_none(str(message)), "error")  # as the API declared it, where the message is its whole answer
-    why = text_of(inner(error, "message")) or text_of(message) or f"it ended with {printed.exit_code}"
+    why = text_of(error, "message") or text_of(message) or f"it ended with {printed.exit_code}"
     kind = _kind(inner(document, "error", "code"), printed.exit_code)
     details = inner(error, "details")
     if isinstance(details, list) and any(inner(detail, "reason") == "API_KEY_INVALID" for detail in details):
@@ -67,24 +67,22 @@ def read(printed: Printed) -> Answer:
 
 
 def _read_chat(printed: Printed) -> Usage:
-    """The usage of this call's answers in the session's file.
-
-    A call begins there with a ``startTime``; one that resumes sets the session, in another minute only that.
-    """
+    """The usage of this call's answers in the session's file."""
     answers: dict[str, Usage] = {}
     for row in json_rows(printed.read(_CHAT)):
+        # A call begins with a ``startTime``; one that resumes sets the session, in another minute only that.
         if row.get("startTime") or inner(row, "$set", "sessionId"):
             answers = {}
         elif row.get("type") == "gemini":
             tokens = row.get("tokens")
-            answers[str(row.get("id"))] = _usage(tokens, count(inner(tokens, "input")), count(inner(tokens, "output")))
+            answers[str(row.get("id"))] = _usage(tokens, count(tokens, "input"), count(tokens, "output"))
     return Usage.total(answers.values())
 
 
 def _usage(tokens: object, prompt: int, output: int) -> Usage:
-    cached = count(inner(tokens, "cached"))
-    fresh = max(prompt - cached, 0) + count(inner(tokens, "tool"))
-    return Usage(fresh, cached, output + count(inner(tokens, "thoughts")))
+    cached = count(tokens, "cached")
+    fresh = max(prompt - cached, 0) + count(tokens, "tool")
+    return Usage(fresh, cached, output + count(tokens, "thoughts"))
 
 
 def _document(text: str) -> dict[str, object] | None:
@@ -123,7 +121,6 @@ def _settings(login: str) -> str:
 
 
 def _deny(*tools: str) -> str:
-    """The rule that denies these tools, and so hides them."""
     return f'[[rule]]\ntoolName = {json.dumps(tools)}\ndecision = "deny"\npriority = 900\n'
 
 

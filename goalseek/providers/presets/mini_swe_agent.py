@@ -37,12 +37,12 @@ def read(printed: Printed) -> Answer:
     messages = inner(trajectory, "messages") or []
     for message in messages:
         tokens = inner(message, "extra", "response", "usage")
-        cached = count(inner(tokens, "prompt_tokens_details", "cached_tokens"))
-        fresh = max(count(inner(tokens, "prompt_tokens")) - cached, 0)
-        usage = usage.plus(Usage(fresh, cached, count(inner(tokens, "completion_tokens"))))
+        cached = count(tokens, "prompt_tokens_details", "cached_tokens")
+        fresh = max(count(tokens, "prompt_tokens") - cached, 0)
+        usage = usage.plus(Usage(fresh, cached, count(tokens, "completion_tokens")))
         if inner(message, "role") == "assistant" and isinstance(inner(message, "content"), str):
             texts.append(message["content"])
-    usage = structs.replace(usage, cost_usd=dollars(inner(info, "model_stats", "instance_cost")))
+    usage = structs.replace(usage, cost_usd=dollars(info, "model_stats", "instance_cost"))
     status = str(info.get("exit_status") or "")
     if status in _ENDED_WELL:
         return Answer("\n".join([*texts, str(info.get("submission") or "")]), usage)
@@ -52,10 +52,8 @@ def read(printed: Printed) -> Answer:
 
 
 def _trouble(status: str, messages: Any) -> Trouble:
-    """The trouble of an exit status, which is the name of an exception; HTTP statuses are in its traceback.
-
-    litellm gives some statuses other names, by what the server's text says.
-    """
+    """The trouble of an exit status, which is the name of an exception; HTTP statuses are in its traceback."""
+    # litellm gives some statuses other names, by what the server's text says.
     codes = _STATUS.findall(str(inner(messages[-1], "extra", "traceback"))) if messages else []
     if codes:
         return Trouble(kind_of_status(int(codes[0])), f"it ended by {status} ({codes[0]})")

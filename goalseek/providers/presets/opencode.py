@@ -24,11 +24,9 @@ def read(printed: Printed) -> Answer:
             texts.append(str(inner(part, "text") or ""))
         elif kind == "step_finish":
             tokens = inner(part, "tokens")
-            fresh = count(inner(tokens, "input")) + count(inner(tokens, "cache", "write"))
-            output = count(inner(tokens, "output")) + count(inner(tokens, "reasoning"))
-            usage = usage.plus(
-                Usage(fresh, count(inner(tokens, "cache", "read")), output, dollars(inner(part, "cost")))
-            )
+            fresh = count(tokens, "input") + count(tokens, "cache", "write")
+            output = count(tokens, "output") + count(tokens, "reasoning")
+            usage = usage.plus(Usage(fresh, count(tokens, "cache", "read"), output, dollars(part, "cost")))
         elif kind == "error":
             failed = row
     if failed is not None:
@@ -41,7 +39,7 @@ def read(printed: Printed) -> Answer:
 
 def _trouble(error: Any) -> Trouble:
     status = inner(error, "data", "statusCode")
-    why = text_of(inner(error, "data", "message")) or text_of(inner(error, "name")) or "an error"
+    why = text_of(error, "data", "message") or text_of(error, "name") or "an error"
     if inner(error, "name") == "ProviderAuthError":
         return Trouble("auth", why)
     if inner(error, "name") == "UnknownError":  # without a login, for one
@@ -53,7 +51,6 @@ def _trouble(error: Any) -> Trouble:
 
 
 def with_endpoint(endpoint: str, model: str) -> Mapping[str, str]:
-    """The setting that points the model's provider at another endpoint."""
     provider, _, _ = model.partition("/")
     settings = {"provider": {provider or "openai": {"options": {"baseURL": f"{endpoint}/v1"}}}}
     return {"OPENCODE_CONFIG_CONTENT": json.dumps(settings)}
