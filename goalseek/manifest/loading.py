@@ -89,7 +89,7 @@ def log_folder(folder: Path, manifest: Manifest) -> Path:
 
 
 def make_log_folders(loaded: ManifestFile) -> None:
-    """Makes the log folders, which ignore themselves, and puts the manifest's schema there for editors."""
+    """They ignore themselves, and have the manifest's schema for editors."""
     home = loaded.manifest.log.home
     for folder in (loaded.logs, loaded.runs):
         folder.mkdir(parents=True, exist_ok=True)
@@ -115,10 +115,7 @@ def schema_text(name: str) -> str:
 
 
 def find(start: Path, option: str | None = None) -> Path:
-    """The manifest for a folder: there or in the nearest folder above. ``option`` is what ``-m`` was given.
-
-    Raises GoalseekError where there is none.
-    """
+    """The manifest in the nearest folder. ``option`` is what ``-m`` was given. Raises GoalseekError without one."""
     if option and ("/" in option or option.endswith(".toml")):
         path = (start / option).resolve()
         if path.is_file():
@@ -137,10 +134,7 @@ def find(start: Path, option: str | None = None) -> Path:
 
 
 def load(path: Path, previous: ManifestFile | None = None) -> ManifestFile:
-    """Reads and checks a manifest; gives ``previous`` back where its text is the same.
-
-    Raises GoalseekError naming each wrong line, the reason, and what would be right.
-    """
+    """The checked manifest; ``previous`` where its text is the same. Raises GoalseekError naming each wrong line."""
     text = _read(path)
     if previous is not None and previous.text == text:
         return previous
@@ -163,7 +157,7 @@ def load(path: Path, previous: ManifestFile | None = None) -> ManifestFile:
 
 
 def load_last_good(path: Path) -> ManifestFile | None:
-    """The manifest as it was when it was right last, from the logs of the climb that its text names; None without."""
+    """The manifest as it was when it was right last, from the logs of the climb that its text names."""
     text = _read(path)
     for cache in _caches(path, text):
         with contextlib.suppress(OSError, ValueError, KeyError):
@@ -183,7 +177,7 @@ def _caches(path: Path, text: str) -> Iterator[Path]:
 
 
 def to_toml(plain: dict[str, Any]) -> str:
-    """The manifest as TOML, its verify commands as tables of their own, as people write them."""
+    """TOML with verify commands as tables of their own, as people write them."""
     import tomli_w
 
     parts = [tomli_w.dumps({key: value for key, value in plain.items() if key != "verify"})]

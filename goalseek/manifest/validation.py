@@ -95,7 +95,7 @@ def validate(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
 
 @functools.cache
 def type_adapter() -> Any:
-    """What pydantic makes of the tables: it checks a manifest as people write it, and gives its JSON Schema."""
+    """It checks a manifest as people write it, and gives its JSON Schema."""
     from pydantic import TypeAdapter
 
     config = {"extra": "forbid", "strict": True, "allow_inf_nan": False, "alias_generator": _key_of}

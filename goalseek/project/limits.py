@@ -138,7 +138,7 @@ def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | N
 
 
 def seconds_to_deadline(limits: Limits, now: datetime) -> float | None:
-    """Seconds until the deadline, 0 where it is past; None without one."""
+    """0 where the deadline is past; None without one."""
     if limits.deadline is None:
         return None
     aware = limits.deadline if limits.deadline.tzinfo else limits.deadline.astimezone(UTC)
@@ -162,10 +162,9 @@ def budget_warnings(limits: Limits, standing: Standing) -> dict[str, str]:
 
 
 class Spending(Struct, frozen=True):
-    """The unrecorded spend of the iterations under way, and the calls that they are foreseen to pay for.
+    """The unrecorded spend of the iterations under way, which are ``ahead``, and the calls that they may pay for.
 
-    ``ahead`` are those iterations, as proposals see them; ``before_run`` is what earlier runs have used for them.
-    ``calls`` counts the calls under way, ``call`` is what one usually takes.
+    ``before_run`` is what earlier runs have used for them. ``calls`` are under way; one usually takes ``call``.
     """
 
     seconds: float = 0.0
@@ -185,7 +184,7 @@ class Spending(Struct, frozen=True):
         return self.calls == len(self.ahead) and self.call == Usage()
 
     def added_to(self, standing: Standing, iterations: int = 0, is_foreseen: bool = False) -> Standing:
-        """The standing with this spend, so many iterations under way, and what is foreseen where that counts."""
+        """The standing with this spend and so many iterations under way."""
         usage = self.usage.plus(self.foreseen) if is_foreseen and self.calls else self.usage
         return standing.spending(self.seconds, usage, self.before_run, iterations)
 
@@ -207,7 +206,7 @@ class BudgetUse(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The manifest's key: ``limits.total.cost_usd``."""
+        """In the manifest: ``limits.total.cost_usd``."""
         name = "cost_usd" if self.name == StopReason.COST else self.name
         return f"limits.total.{name}" if self.of else f"limits.{name}"
 
@@ -225,7 +224,7 @@ class BudgetUse(Struct, frozen=True):
 
     @property
     def limit_text(self) -> str:
-        """The limit as in the manifest: ``limits.tokens = 2000000``."""
+        """As in the manifest: ``limits.tokens = 2000000``."""
         return f"{self.key} = {self.format(self.most)}"
 
     @property

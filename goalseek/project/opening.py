@@ -41,7 +41,7 @@ _TEMPORARY_FILES = frozenset(name for own in _OWN_LOGS for name in (f"{own}.new"
 
 
 def provider_from_options(loaded: ManifestFile, name: str | None, model: str | None) -> ProviderTable | None:
-    """The provider table that the options of the command line give; None for the manifest's own."""
+    """None for the manifest's own."""
     table = loaded.manifest.provider
     if name is None and model is None:
         return None
@@ -62,7 +62,7 @@ def open_project(
 ) -> Iterator[Project]:
     """Opens a project for writing and holds its lock. Raises GoalseekError where that cannot be.
 
-    ``doing`` is the command that it is opened for, as others who want the lock are told.
+    Others who want the lock are told the command that it is opened for, ``doing``.
     """
     refuse_missing_home(loaded)
     watch = watch or Observer()

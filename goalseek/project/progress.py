@@ -27,11 +27,11 @@ STANDARD_ERRORS = 4.0  # of a proportion
 
 
 class Progress(Struct, frozen=True):
-    """What a view shows between two records: the standing, what the last records tell, and the budgets.
+    """What a view shows between two records.
 
     ``climb`` are the values of this epoch's baseline and of the keeps after it, oldest first; ``reasons`` of the last
     iterations are newest first. ``usual`` are the median seconds of each phase. ``turn`` is that of the next proposal.
-    ``read_at`` is the time from which seconds are in no record; "" for now.
+    From ``read_at`` on, or from now where that is "", seconds are in no record.
     """
 
     project: str

@@ -19,17 +19,10 @@ from goalseek.manifest.exposure import exposures, may_show_answers
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import differences_of_head
+from goalseek.project import progress
 from goalseek.project.limits import limit_texts, why_stop
 from goalseek.project.paths import fetch_hint
 from goalseek.project.picture import STALE_SECONDS, Picture, read_picture, seconds_since
-from goalseek.project.progress import (
-    direction_warning,
-    fruitless_warnings,
-    guard_notice,
-    needs_settling,
-    own_label,
-    small_set_warning,
-)
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
 from goalseek.statistics.rotation import Turn
@@ -131,11 +124,11 @@ def read_overview(
         readable = tuple(map(str, answer_notes_at_head(loaded, location)))
     texts = (
         *map(str, exposures(manifest)),
-        guard_notice(manifest, standing),
+        progress.guard_notice(manifest, standing),
         drift_warning(standing.direction or manifest.metric.direction, standing.noise),
-        small_set_warning(manifest.metric, standing),
-        *fruitless_warnings(standing),
-        direction_warning(manifest.metric, standing),
+        progress.small_set_warning(manifest.metric, standing),
+        *progress.fruitless_warnings(standing),
+        progress.direction_warning(manifest.metric, standing),
         differences.code,
     )
     unsent = ""
@@ -164,7 +157,7 @@ def read_overview(
         questions=tuple(questions),
         next=with_manifest_option(fetch_hint(loaded, location) or next_step, loaded.path),
         folder=str(loaded.folder),
-        turn=run_standing.rotation.next_turn(manifest.search, own_label(manifest, standing)),
+        turn=run_standing.rotation.next_turn(manifest.search, progress.own_label(manifest, standing)),
     )
 
 
@@ -216,7 +209,7 @@ def _promote_hint(manifest: Manifest, standing: Standing) -> str:
     if warning := standing.worse_than_baseline:
         return warning
     if standing.keeps:
-        before = "goalseek settle measures the gain afresh; " if needs_settling(manifest, standing) else ""
+        before = "goalseek settle measures the gain afresh; " if progress.needs_settling(manifest, standing) else ""
         before = f"{no_gain}; " if (no_gain := standing.settled.result.no_gain if standing.settled else "") else before
         return f"{before}{promote} the kept changes"
     if standing.taken_back:
