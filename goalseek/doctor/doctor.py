@@ -61,12 +61,10 @@ def examine(
     is_live: bool = False,
     is_committed_only: bool = False,
 ) -> Iterator[Finding]:
-    """Every finding, in the order of the checks. ``on_message`` gets first what it will cost; ``is_live`` makes a small
-    call to the provider; ``is_committed_only`` leaves uncommitted changes out; ``ask_consent`` is called before a
-    failed command is run outside the sandbox, with whether the cause is known already.
+    """Every finding, in the order of the checks. Where the verifier does not fit, the repository is left as it was.
 
-    Raises GoalseekError where another run holds the lock; whatever else is wrong is a finding. Where the verifier does
-    not fit, nothing is left in the repository.
+    ``on_message`` gets first what it will cost. ``ask_consent`` is called before a failed command is run outside the
+    sandbox, with whether the cause is known already. Raises GoalseekError where another run holds the lock.
     """
     try:
         text = git("--version").decode().strip()
@@ -90,8 +88,7 @@ def examine(
             project.is_committed_only = is_committed_only
             make_log_folders(project.loaded)
             subject = subject_of(project, "doctor")
-            incumbent = project.standing.incumbent
-            tree = project.repository.tree_of(incumbent.commit if incumbent else project.repository.head())
+            tree = project.repository.tree_of(subject.commit)
             cheats = tuple(
                 apply_cheat(project, subject.config, tree, cheat.patch) for cheat in subject.config.manifest.cheat
             )
@@ -144,8 +141,7 @@ def _try_verifier(
 ) -> Iterator[Finding]:
     """Runs the verifier until there are NUMBERS numbers, then tries sabotage and cheats.
 
-    ``ask_consent`` is called before anything is run outside the sandbox. The numbers are recorded even if this is
-    interrupted, but not before the first baseline if the verifier turns out not to fit.
+    The numbers are recorded even if this is interrupted; before the first baseline only where the verifier fits.
     """
     manifest = subject.config.manifest
     is_fit = True
@@ -265,9 +261,7 @@ def _check_unchanged(
 def _check_sabotage(project: Project, subject: measurements.Target) -> Finding:
     """Whether the verifier noticed a broken candidate, and how: one that it keeps is a cross, as is one unnoticed.
 
-    ``subject.known`` are the unbroken numbers. The breakages are tried in turn until one is noticed. Where equal trees
-    gave different numbers, a change counts only if it is over ten times as large as their range. Nothing of the broken
-    trees gets into a ref or a record.
+    ``subject.known`` are the unbroken numbers. Where they differ, only a change over ten times their range counts.
     """
     objects, manifest = project.repository.objects, subject.config.manifest
     unit, values = manifest.metric.unit, [measurement.value for measurement in subject.known]

@@ -51,9 +51,8 @@ _CONVERSIONS = ("filter", "working-tree-encoding", "eol", "ident", "text")
 class Subject(Struct, frozen=True):
     """What a command is about to measure or change.
 
-    ``entries`` are the files of the tree that the ruler is, or will be, taken from; ``code`` are those that candidates
-    start from, whose they are says ``source``. ``jobs`` is what ``iterate --jobs`` asks for. ``is_live`` allows a call
-    to the provider.
+    ``entries`` are the files that the ruler is taken from; ``code`` are those that candidates start from, of ``source``
+    and its ``commit``. ``jobs`` is what ``iterate --jobs`` asks for. ``is_live`` allows a call to the provider.
     """
 
     project: Project
@@ -62,6 +61,7 @@ class Subject(Struct, frozen=True):
     entries: Mapping[str, Entry]
     code: Mapping[str, Entry]
     source: str
+    commit: str = ""
     jobs: int | None = None
     cheats: tuple[AppliedCheat, ...] = ()
     is_live: bool = False
@@ -85,7 +85,7 @@ def subject_of(project: Project, command: str, jobs: int | None = None, source: 
     config = project.config_for_baseline() if is_next else project.config()
     entries = project.repository.files_of(ruler_commit)
     code = entries if commit == ruler_commit else project.repository.files_of(commit)
-    return Subject(project, config, command, entries, code, name, jobs)
+    return Subject(project, config, command, entries, code, name, commit, jobs)
 
 
 def check_globs(subject: Subject) -> Iterator[Finding]:
@@ -406,13 +406,12 @@ def check_disk(subject: Subject) -> Iterator[Finding]:
 def check_room_for_trees(subject: Subject) -> Iterator[Finding]:
     """What copies of the tree take on disk; nothing below a GiB, and once they are there."""
     project, jobs = subject.project, subject.jobs
-    manifest, places, incumbent = project.loaded.manifest, project.places, project.standing.incumbent
+    manifest, places = project.loaded.manifest, project.places
     agents, benches = agents_of(manifest, jobs, None, None), benches_of(manifest, jobs)
     made = sum(path.exists() for lane in places.lanes() for path in (lane.workspace, lane.bench("a")))
     if made >= agents + benches:
         return
-    commit = incumbent.commit if incumbent else project.repository.head()
-    listing = project.repository.objects.git("ls-tree", "-r", "-l", "--full-tree", commit)
+    listing = project.repository.objects.git("ls-tree", "-r", "-l", "--full-tree", subject.commit)
     sizes = (line.split(b"\t")[0].split()[3] for line in listing.splitlines())
     # A submodule has no size, nor has a blob that a partial clone lacks.
     blocks = sum(-(int(size) // -_BLOCK) for size in sizes if size.isdigit())
@@ -423,11 +422,10 @@ def check_room_for_trees(subject: Subject) -> Iterator[Finding]:
 
 
 def check_trees(subject: Subject) -> Iterator[Finding]:
-    project, incumbent = subject.project, subject.project.standing.incumbent
+    project = subject.project
     try:
-        commit = incumbent.commit if incumbent else project.repository.head()
-        sync_bench(project, subject.config, project.repository.tree_of(commit))
-        if incumbent:
+        sync_bench(project, subject.config, project.repository.tree_of(subject.commit))
+        if project.standing.incumbent:
             project.workspace(subject.config)
     except (GoalseekError, OSError) as error:
         remedy = f"make room, or set XDG_CACHE_HOME: they lie in {project.places.home}"

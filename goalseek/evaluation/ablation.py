@@ -65,9 +65,8 @@ def ablate(
     """The ablation of the changes ``numbers`` of a chain whose end was measured, each in so many pairs.
 
     A change earns its lines where the best is more than one standard error better with it; one that saves lines, where
-    the best is not that much worse. The result has nothing lost where it is at most one standard error worse than the
-    best, in twice as many pairs; until then the change that looked best goes back into it. Raises GoalseekError where
-    the best has no number any more.
+    the best is not that much worse. While the rest, in twice as many pairs, is over one standard error worse than the
+    best, the change that looked best goes back. Raises GoalseekError where the best has no number any more.
     """
     comparison = _Comparison(project, chain, pairs, on_message)
     changes = tuple(

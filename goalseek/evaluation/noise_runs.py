@@ -84,9 +84,9 @@ def _value_of(reading: Reading, result: ProgramResult, timeout: float | None) ->
 
 
 def noise_target(project: Project) -> Target:
-    """What is measured repeatedly: the incumbent, or HEAD before a baseline. ``known`` are its measurements so far,
-    in the order of the records, without the one that it was kept for, which is biased by that choice, and without those
-    of a time when several were made at once.
+    """The incumbent, or HEAD before a baseline. ``known`` are its measurements, in the order of the records.
+
+    Without the one that it was kept for, which is biased by that choice, and those made at once with others.
     """
     standing, incumbent = project.standing, project.standing.incumbent
     if incumbent is None:

@@ -75,12 +75,10 @@ class Rerun(Struct, frozen=True):
 
 
 def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> Rerun:
-    """Measures the commit of an iteration again, with the seed of its last run. ``on_message`` gets what it will cost.
+    """Measures the commit of an iteration again, with its last seed; once more where a difference may be noise.
 
-    Where a different number may be noise, it is measured once more.
-
-    Raises GoalseekError where the audit of the records fails, where there is nothing to compare with, and where
-    another ruler than the pinned one measured it.
+    ``on_message`` gets what it will cost. Raises GoalseekError where the audit of the records fails, where there is
+    nothing to compare with, and where another ruler than the pinned one measured it.
     """
     if deviations := audit(project.loaded, project.repository).deviations:
         first = deviations[0]

@@ -93,7 +93,26 @@ def _settle(project: Project, config: Config, count: int) -> None:
     before = measurements.pinned_target(standing, config, before_tree, "a", "the baseline")
     after = measurements.pinned_target(standing, config, best.tree, "b", "the best")
     for target in itertools.islice(measurements.alternate(before, after, count), len(standing.settling), None):
-        _measure_and_record(project, target)
+        # Limits count the seconds, also those of a try that is killed.
+        seconds = project.activity.phase_seconds = measurements.seconds_outside(project, settle_key(project.standing))
+        with seconds.of(Phase.SETTLE):
+            (run,) = measurements.measure_in_turn(project, [target])
+            failure = run.evidence.failure
+            if failure and failure.reason == Reason.VERIFY_TIMEOUT:  # other work may have slowed it
+                project.watch.on_note(f"{target.name}: {failure.why}; it is measured once more")
+                (run,) = measurements.measure_in_turn(project, [run.target])
+                failure = run.evidence.failure
+        if failure:
+            message = f"settling stopped: {target.name}, measured again, has no number: {failure.why}"
+            remedy = "goalseek doctor"
+            if failure.reason == Reason.VERIFY_TIMEOUT:
+                last = run.evidence.verify[-1]
+                remedy = f'set timeout = "{math.ceil(5 * last.seconds / 60)}m" in [[verify]] {last.name}'
+            raise GoalseekError(message, f"{remedy}, then goalseek settle", StopReason.INCUMBENT_FAILED)
+        number = measurements.measurement_of(run.evidence)
+        charged = structs.replace(number, seconds=round(number.seconds + seconds.before, 6))
+        measurements.record_measurement(project, target, charged, "settle")
+        seconds.forget()
     runs = project.standing.settling[: 2 * count]
     pairs = tuple(measurements.pairs_in_turn([run.value for run in runs]))
     metric = config.manifest.metric
@@ -117,29 +136,6 @@ def _settle(project: Project, config: Config, count: int) -> None:
         unit=metric.unit,
     )
     project.watch.on_record(landing.append(project, record))
-
-
-def _measure_and_record(project: Project, target: measurements.Target) -> None:
-    """Measures baseline or best; limits count the seconds, also those of a try that is killed."""
-    seconds = project.activity.phase_seconds = measurements.seconds_outside(project, settle_key(project.standing))
-    with seconds.of(Phase.SETTLE):
-        (run,) = measurements.measure_in_turn(project, [target])
-        failure = run.evidence.failure
-        if failure and failure.reason == Reason.VERIFY_TIMEOUT:  # other work may have slowed it
-            project.watch.on_note(f"{target.name}: {failure.why}; it is measured once more")
-            (run,) = measurements.measure_in_turn(project, [run.target])
-            failure = run.evidence.failure
-    if failure:
-        message = f"settling stopped: {target.name}, measured again, has no number: {failure.why}"
-        remedy = "goalseek doctor"
-        if failure.reason == Reason.VERIFY_TIMEOUT:
-            last = run.evidence.verify[-1]
-            remedy = f'set timeout = "{math.ceil(5 * last.seconds / 60)}m" in [[verify]] {last.name}'
-        raise GoalseekError(message, f"{remedy}, then goalseek settle", StopReason.INCUMBENT_FAILED)
-    number = measurements.measurement_of(run.evidence)
-    charged = structs.replace(number, seconds=round(number.seconds + seconds.before, 6))
-    measurements.record_measurement(project, target, charged, "settle")
-    seconds.forget()
 
 
 def _seconds_of_pair(standing: Standing) -> float:
