@@ -62,34 +62,6 @@ def baseline_needs_run(metric: Metric, values: Sequence[float]) -> bool:
     return len(values) < needed
 
 
-def next_step(metric: Metric, state: NoiseState, runs: Sequence[VerifierRun], lines_saved: int = 0) -> NextStep:
-    """The next step for a candidate with ``runs`` so far: its own and the incumbent's, in the order they were made.
-
-    The caller has rejected a candidate that failed; a run of the incumbent without a value does not count.
-    ``lines_saved`` decides between equals of a deterministic metric. Raises ValueError before the first baseline.
-    """
-    if state.value is None:
-        raise ValueError("there is no baseline")
-    candidate_values = values_of(runs, "candidate")
-    if metric.noise == "none":
-        return _compare(metric, state.value, candidate_values, lines_saved) if candidate_values else "candidate"
-    if metric.noise == "always" or state.differed or _turns_noisy(state, runs):
-        return _next_step_under_noise(metric, state, runs)
-    if state.agreed + len(repeats_of(state, [run for run in runs if run.of == "incumbent"])) < AGREEING_REPEATS:
-        return "incumbent"
-    if not candidate_values:
-        return "candidate"
-    verdict = _compare(metric, state.value, candidate_values, lines_saved)
-    if verdict and state.confirmed < CONFIRMED_KEEPS and len(candidate_values) == 1:
-        return "candidate"
-    return verdict
-
-
-def _turns_noisy(state: NoiseState, runs: Sequence[VerifierRun]) -> bool:
-    """Whether these runs are the first in which the same code gave two values."""
-    return not state.differed and any(before != after for before, after in repeats_of(state, runs))
-
-
 def alpha_of(metric: Metric, state: NoiseState) -> float:
     """The share of useless candidates that may be kept. It grows with the share of those tested that were kept."""
     if metric.alpha is not None:
@@ -97,120 +69,12 @@ def alpha_of(metric: Metric, state: NoiseState) -> float:
     return min(MOST_ALPHA, max(LEAST_ALPHA, (0.2 + 1.5 * state.kept) / (5 + state.tested)))
 
 
-def _compare(metric: Metric, incumbent: float, values: Sequence[float], lines_saved: int) -> Verdict:
-    """Keep if strictly better, by ``metric.min_delta`` at least.
-
-    An exact tie is kept only where it leaves fewer lines in the writable files (``lines_saved`` > 0).
-    """
-    unit, value = metric.unit, representative(values)
-    delta = incumbent - value if metric.direction == "minimize" else value - incumbent
-    new, old = format_distinct(value, incumbent, unit=unit)
-    margin = parse_share(metric.min_delta, incumbent)
-
-    def verdict(outcome: Outcome, reason: Reason, why: str) -> Verdict:
-        needed = margin if margin and outcome == Outcome.REVERTED else None
-        return Verdict(outcome, reason, why, value, incumbent, delta, needed=needed)
-
-    if delta < 0:
-        return verdict(Outcome.REVERTED, Reason.WORSE, f"{new} is worse than {old} by {format_number(-delta, unit)}")
-    if delta == 0:
-        if lines_saved > 0:
-            lines = pluralize(lines_saved, "line")
-            return verdict(Outcome.KEPT, Reason.SIMPLER, f"{new} as before, and {lines} fewer")
-        return verdict(Outcome.REVERTED, Reason.TIE, f"{new} as before, and no fewer lines")
-    if delta < margin:
-        gain, least = format_distinct(delta, margin, unit=unit)
-        why = f"{new} beats {old} by {gain}, less than min_delta, {least}"
-        return verdict(Outcome.REVERTED, Reason.BELOW_MIN_DELTA, why)
-    return verdict(Outcome.KEPT, Reason.BETTER, f"{new} beats {old} by {format_number(delta, unit)}")
-
-
-def _next_step_under_noise(metric: Metric, state: NoiseState, runs: Sequence[VerifierRun]) -> NextStep:
-    candidate_values, incumbent_now = values_of(runs, "candidate"), values_of(runs, "incumbent")
-    calibrating = _turns_noisy(state, runs) or len(state.pairs) < MAX_BASELINE_RUNS - 1
-    reused = [] if calibrating else [run.value for run in state.incumbent if state.clock - run.at <= metric.window]
-    if len(reused) + len(incumbent_now) < (MAX_BASELINE_RUNS if calibrating else 1):
-        return "incumbent"
-    if not candidate_values:
-        return "candidate"
-    values_now = (*incumbent_now, *candidate_values)
-    scale = scale_of(metric.direction, state.all_positive and all(value > 0 for value in values_now))
-    pairs = successive_pairs(incumbent_now[:MAX_BASELINE_RUNS]) if calibrating else state.pairs
-    sd = spread(scale, pairs, incumbent_now[:MAX_BASELINE_RUNS] if calibrating else reused)
-    first = next(index for index, run in enumerate(runs) if run.of == "candidate")
-    before, fresh = values_of(runs[:first], "incumbent"), values_of(runs[first:], "incumbent")
-    values_before = (reused + before)[-MAX_INCUMBENT_RUNS:]
-    known = [] if calibrating else [run.value for run in state.incumbent]
-    alpha = alpha_of(metric, state)
-    bar = math.log((1 - BETA) / alpha)
-    screening = Comparison(scale, sd, values_before, candidate_values[:1], (known + before)[-MAX_INCUMBENT_RUNS:])
-    if len(candidate_values) == 1 and values_before and screening.gain < 0:
-        return _verdict(metric, state, screening, Reason.WORSE, None, bar)
-    old = reused[-REUSED_IN_TURNS:] + before
-    if old and fresh:
-        # The sd is of successive differences, which a shift does not widen.
-        shift = abs(scale.x(scale.middle(old)) - scale.x(scale.middle(fresh)))
-        old = [] if shift > SHIFT * sd * math.sqrt(1 / len(old) + 1 / len(fresh)) else old
-    incumbent_values = (old + fresh)[-MAX_INCUMBENT_RUNS:]
-    known = (known + incumbent_now)[-MAX_INCUMBENT_RUNS:]
-    comparison = Comparison(scale, sd, incumbent_values, candidate_values, known)
-    needed = min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, len(candidate_values)))
-    if len(incumbent_values) >= MIN_INCUMBENT_RUNS:
-        log_odds = comparison.log_odds
-        least = metric.max_repeats if comparison.is_wider else min(KEEPING_RUNS, metric.max_repeats)
-        is_enough = len(candidate_values) >= least and len(incumbent_values) >= needed
-        if len(candidate_values) >= min(MIN_CANDIDATE_RUNS + 1, metric.max_repeats) and has_fixed_seed(
-            metric, candidate_values, known
-        ):
-            return _verdict(metric, state, comparison, Reason.SEED_FIXED, log_odds, bar)
-        if is_enough and log_odds >= bar and comparison.gain > 0:
-            verdict = _verdict(metric, state, comparison, Reason.BETTER, log_odds, bar)
-            if verdict and not fresh:
-                return "incumbent"
-            # As many runs as it may have tell whether those that agree do so by chance.
-            is_open = len(candidate_values) < metric.max_repeats
-            is_doubtful = is_open and has_fixed_seed(metric, candidate_values, known, metric.max_repeats)
-            return "candidate" if verdict and is_doubtful else verdict
-        is_spent = len(candidate_values) >= metric.max_repeats and len(incumbent_values) >= needed
-        if is_spent or log_odds <= math.log(BETA / (1 - alpha)):
-            return _verdict(metric, state, comparison, Reason.WITHIN_NOISE, log_odds, bar)
-    return "incumbent" if len(incumbent_values) < needed else "candidate"
-
-
-def _verdict(
-    metric: Metric, state: NoiseState, comparison: Comparison, reason: Reason, log_odds: float | None, bar: float
-) -> Verdict:
-    incumbent, gain = comparison.incumbent_middle, comparison.gain
-    odds = None if log_odds is None else math.exp(log_odds)
-    why = comparison.describe(odds, state.value, metric.unit)
-    margin, needed = parse_share(metric.min_delta, incumbent), None
-    if reason == Reason.BETTER and gain < margin:
-        reason, needed = Reason.BELOW_MIN_DELTA, margin
-        why = f"{why}; less than min_delta, {format_number(margin, metric.unit)}"
-    elif reason == Reason.SEED_FIXED:
-        why = f"{describe_fixed_seed(len(comparison.candidate))} ({why})"
-    elif reason in (Reason.WORSE, Reason.WITHIN_NOISE):
-        most = metric.max_repeats, min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, metric.max_repeats))
-        needed = max(comparison.needed_gain(bar, most), margin)
-        why = f"{why}, needed {comparison.format_size(needed, metric.unit)}" if needed else why
-        reason = reason if gain > 0 else Reason.WORSE if gain < 0 else Reason.TIE
-    return Verdict(
-        Outcome.KEPT if reason == Reason.BETTER else Outcome.REVERTED,
-        reason,
-        why,
-        comparison.candidate_middle,
-        incumbent,
-        gain,
-        odds,
-        needed,
-    )
-
-
 def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> tuple[str, str] | None:
     """The reason, and one sentence, why no comparison counts: a failure, or a value outside its range on any run."""
     if evidence.failure:
         return evidence.failure.reason, evidence.failure.why
-    checks = [(metric.name, metric.valid, value) for value in values_of(evidence.runs, "candidate")]
+    values = [run.value for run in evidence.runs if run.of == "candidate" and run.value is not None]
+    checks = [(metric.name, metric.valid, value) for value in values]
     checks += [(guard.name, guard.valid, run[guard.name]) for run in evidence.guard_runs for guard in guards]
     why = next(filter(None, (range_violation(*check) for check in checks)), None)
     return (Reason.NOT_VALID, why) if why else None
@@ -239,7 +103,9 @@ class AcceptanceRule(Struct, frozen=True):
         candidate_values = values_of(evidence.runs, "candidate")
         if rejection := rejection_of(self.metric, self.guards, evidence):
             return self._reject(() if evidence.failure else candidate_values, rejection)
-        step = next_step(self.metric, self.state, evidence.runs, self.lines_saved)
+        if self.state.value is None:
+            raise ValueError("there is no baseline")
+        step = self._compare_runs(evidence.runs, candidate_values)
         if isinstance(step, Verdict) or len(candidate_values) > 1:
             for guard in self.guards:
                 value, bound = evidence.guards.get(guard.name), self.baseline_guards.get(guard.name)
@@ -253,13 +119,141 @@ class AcceptanceRule(Struct, frozen=True):
         assert isinstance(verdict, Verdict)
         return verdict
 
+    def _compare_runs(self, runs: Sequence[VerifierRun], candidate_values: Sequence[float]) -> NextStep:
+        """The next step for a candidate that did not fail; a run of the incumbent without a value does not count."""
+        metric, state = self.metric, self.state
+        if metric.noise == "none":
+            return self._compare_plainly(candidate_values) if candidate_values else "candidate"
+        turns_noisy = not state.differed and any(before != after for before, after in repeats_of(state, runs))
+        if metric.noise == "always" or state.differed or turns_noisy:
+            return self._compare_under_noise(runs, candidate_values, turns_noisy)
+        if state.agreed + len(repeats_of(state, [run for run in runs if run.of == "incumbent"])) < AGREEING_REPEATS:
+            return "incumbent"
+        if not candidate_values:
+            return "candidate"
+        verdict = self._compare_plainly(candidate_values)
+        if verdict and state.confirmed < CONFIRMED_KEEPS and len(candidate_values) == 1:
+            return "candidate"
+        return verdict
+
+    def _compare_plainly(self, values: Sequence[float]) -> Verdict:
+        """Keep if strictly better, by ``metric.min_delta`` at least.
+
+        An exact tie is kept only where it leaves fewer lines in the writable files (``lines_saved`` > 0).
+        """
+        unit, value, incumbent = self.metric.unit, representative(values), self.state.value
+        assert incumbent is not None
+        delta = self._delta(value, incumbent)
+        new, old = format_distinct(value, incumbent, unit=unit)
+        margin = parse_share(self.metric.min_delta, incumbent)
+
+        def verdict(outcome: Outcome, reason: Reason, why: str) -> Verdict:
+            needed = margin if margin and outcome == Outcome.REVERTED else None
+            return Verdict(outcome, reason, why, value, incumbent, delta, needed=needed)
+
+        if delta < 0:
+            why = f"{new} is worse than {old} by {format_number(-delta, unit)}"
+            return verdict(Outcome.REVERTED, Reason.WORSE, why)
+        if delta == 0:
+            if self.lines_saved > 0:
+                lines = pluralize(self.lines_saved, "line")
+                return verdict(Outcome.KEPT, Reason.SIMPLER, f"{new} as before, and {lines} fewer")
+            return verdict(Outcome.REVERTED, Reason.TIE, f"{new} as before, and no fewer lines")
+        if delta < margin:
+            gain, least = format_distinct(delta, margin, unit=unit)
+            why = f"{new} beats {old} by {gain}, less than min_delta, {least}"
+            return verdict(Outcome.REVERTED, Reason.BELOW_MIN_DELTA, why)
+        return verdict(Outcome.KEPT, Reason.BETTER, f"{new} beats {old} by {format_number(delta, unit)}")
+
+    def _compare_under_noise(
+        self, runs: Sequence[VerifierRun], candidate_values: Sequence[float], turns_noisy: bool
+    ) -> NextStep:
+        """``turns_noisy`` says that these runs are the first in which the same code gave two values."""
+        metric, state, incumbent_now = self.metric, self.state, values_of(runs, "incumbent")
+        calibrating = turns_noisy or len(state.pairs) < MAX_BASELINE_RUNS - 1
+        reused = [] if calibrating else [run.value for run in state.incumbent if state.clock - run.at <= metric.window]
+        if len(reused) + len(incumbent_now) < (MAX_BASELINE_RUNS if calibrating else 1):
+            return "incumbent"
+        if not candidate_values:
+            return "candidate"
+        values_now = (*incumbent_now, *candidate_values)
+        scale = scale_of(metric.direction, state.all_positive and all(value > 0 for value in values_now))
+        pairs = successive_pairs(incumbent_now[:MAX_BASELINE_RUNS]) if calibrating else state.pairs
+        sd = spread(scale, pairs, incumbent_now[:MAX_BASELINE_RUNS] if calibrating else reused)
+        first = next(index for index, run in enumerate(runs) if run.of == "candidate")
+        before, fresh = values_of(runs[:first], "incumbent"), values_of(runs[first:], "incumbent")
+        values_before = (reused + before)[-MAX_INCUMBENT_RUNS:]
+        known = [] if calibrating else [run.value for run in state.incumbent]
+        alpha = alpha_of(metric, state)
+        bar = math.log((1 - BETA) / alpha)
+        screening = Comparison(scale, sd, values_before, candidate_values[:1], (known + before)[-MAX_INCUMBENT_RUNS:])
+        if len(candidate_values) == 1 and values_before and screening.gain < 0:
+            return self._verdict(screening, Reason.WORSE, None, bar)
+        old = reused[-REUSED_IN_TURNS:] + before
+        if old and fresh:
+            # The sd is of successive differences, which a shift does not widen.
+            shift = abs(scale.x(scale.middle(old)) - scale.x(scale.middle(fresh)))
+            old = [] if shift > SHIFT * sd * math.sqrt(1 / len(old) + 1 / len(fresh)) else old
+        incumbent_values = (old + fresh)[-MAX_INCUMBENT_RUNS:]
+        known = (known + incumbent_now)[-MAX_INCUMBENT_RUNS:]
+        comparison = Comparison(scale, sd, incumbent_values, candidate_values, known)
+        needed = min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, len(candidate_values)))
+        if len(incumbent_values) >= MIN_INCUMBENT_RUNS:
+            log_odds = comparison.log_odds
+            least = metric.max_repeats if comparison.is_wider else min(KEEPING_RUNS, metric.max_repeats)
+            is_enough = len(candidate_values) >= least and len(incumbent_values) >= needed
+            if len(candidate_values) >= min(MIN_CANDIDATE_RUNS + 1, metric.max_repeats) and has_fixed_seed(
+                metric, candidate_values, known
+            ):
+                return self._verdict(comparison, Reason.SEED_FIXED, log_odds, bar)
+            if is_enough and log_odds >= bar and comparison.gain > 0:
+                verdict = self._verdict(comparison, Reason.BETTER, log_odds, bar)
+                if verdict and not fresh:
+                    return "incumbent"
+                # As many runs as it may have tell whether those that agree do so by chance.
+                is_open = len(candidate_values) < metric.max_repeats
+                is_doubtful = is_open and has_fixed_seed(metric, candidate_values, known, metric.max_repeats)
+                return "candidate" if verdict and is_doubtful else verdict
+            is_spent = len(candidate_values) >= metric.max_repeats and len(incumbent_values) >= needed
+            if is_spent or log_odds <= math.log(BETA / (1 - alpha)):
+                return self._verdict(comparison, Reason.WITHIN_NOISE, log_odds, bar)
+        return "incumbent" if len(incumbent_values) < needed else "candidate"
+
+    def _verdict(self, comparison: Comparison, reason: Reason, log_odds: float | None, bar: float) -> Verdict:
+        metric, incumbent, gain = self.metric, comparison.incumbent_middle, comparison.gain
+        odds = None if log_odds is None else math.exp(log_odds)
+        why = comparison.describe(odds, self.state.value, metric.unit)
+        margin, needed = parse_share(metric.min_delta, incumbent), None
+        if reason == Reason.BETTER and gain < margin:
+            reason, needed = Reason.BELOW_MIN_DELTA, margin
+            why = f"{why}; less than min_delta, {format_number(margin, metric.unit)}"
+        elif reason == Reason.SEED_FIXED:
+            why = f"{describe_fixed_seed(len(comparison.candidate))} ({why})"
+        elif reason in (Reason.WORSE, Reason.WITHIN_NOISE):
+            most = metric.max_repeats, min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, metric.max_repeats))
+            needed = max(comparison.needed_gain(bar, most), margin)
+            why = f"{why}, needed {comparison.format_size(needed, metric.unit)}" if needed else why
+            reason = reason if gain > 0 else Reason.WORSE if gain < 0 else Reason.TIE
+        return Verdict(
+            Outcome.KEPT if reason == Reason.BETTER else Outcome.REVERTED,
+            reason,
+            why,
+            comparison.candidate_middle,
+            incumbent,
+            gain,
+            odds,
+            needed,
+        )
+
     def _reject(self, candidate_values: Sequence[float], why: tuple[str, str]) -> Verdict:
         verdict = Verdict(Outcome.REVERTED, *why, incumbent=self.state.value)
         if not candidate_values or self.state.value is None:
             return verdict
         value = representative(candidate_values)
-        delta = value - self.state.value if self.metric.direction == "maximize" else self.state.value - value
-        return structs.replace(verdict, value=value, delta=delta)
+        return structs.replace(verdict, value=value, delta=self._delta(value, self.state.value))
+
+    def _delta(self, value: float, incumbent: float) -> float:
+        return value - incumbent if self.metric.direction == "maximize" else incumbent - value
 
 
 class BaselineRule(Struct, frozen=True):

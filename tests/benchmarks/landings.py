@@ -30,12 +30,12 @@ from msgspec import structs
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from noise_sessions import record_of, runs_of
+from noise_sessions import next_step, record_of, runs_of
 
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric, Parallel
 from goalseek.phase_values import Verdict
-from goalseek.statistics.acceptance import baseline_needs_run, next_step
+from goalseek.statistics.acceptance import baseline_needs_run
 from goalseek.values import Outcome, Reason, VerifierRun
 
 METRIC = Metric(direction="minimize")

@@ -3,10 +3,9 @@
 import random
 
 import pytest
-from noise_sessions import Session, baseline_state, metric_of, record_of, runs_of, update_noise
+from noise_sessions import Session, baseline_state, metric_of, next_step, record_of, runs_of, update_noise
 
 from goalseek.phase_values import Verdict
-from goalseek.statistics.acceptance import next_step
 from goalseek.statistics.fixed_seed import is_tie_improbable
 from goalseek.statistics.noise_state import NoiseState
 from goalseek.values import Outcome, Reason

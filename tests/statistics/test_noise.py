@@ -13,6 +13,7 @@ from noise_sessions import (
     baseline_state,
     folded,
     metric_of,
+    next_step,
     noisy_session,
     record_of,
     runs_of,
@@ -22,7 +23,7 @@ from pages import GUIDE
 
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.records import MeasurementRecord, RunRecord
-from goalseek.statistics.acceptance import BETA, BaselineRule, alpha_of, baseline_needs_run, next_step
+from goalseek.statistics.acceptance import BETA, BaselineRule, alpha_of, baseline_needs_run
 from goalseek.statistics.comparison import Comparison
 from goalseek.statistics.noise_state import NoiseState, TimedRun, drift_warning
 from goalseek.statistics.scale import relative_variance, scale_of, spread

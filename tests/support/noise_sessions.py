@@ -10,9 +10,9 @@ from records import iteration
 
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric
-from goalseek.phase_values import Verdict
+from goalseek.phase_values import Evidence, Verdict
 from goalseek.records import IterationRecord, MetricResult, Record
-from goalseek.statistics.acceptance import NextStep, baseline_needs_run, next_step
+from goalseek.statistics.acceptance import AcceptanceRule, NextStep, baseline_needs_run
 from goalseek.statistics.noise_state import NoiseState, values_of
 from goalseek.statistics.scale import representative
 from goalseek.values import VerifierRun, from_plain, to_plain
@@ -52,6 +52,10 @@ def update_noise(state: NoiseState, record: Record) -> NoiseState:
 
 def baseline_state(*values: float) -> NoiseState:
     return update_noise(NoiseState(), record_of(0, "baseline", runs_of("candidate", *values)))
+
+
+def next_step(metric: Metric, state: NoiseState, runs: Sequence[VerifierRun], lines_saved: int = 0) -> NextStep:
+    return AcceptanceRule(metric, (), {}, state, lines_saved).next_step(Evidence(tuple(runs)))
 
 
 @dataclass
