@@ -22,8 +22,7 @@ from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.statistics.acceptance import AcceptanceRule
 from goalseek.statistics.fixed_seed import MIN_CANDIDATE_RUNS, describe_fixed_seed, has_fixed_seed
-from goalseek.statistics.noise_state import NoiseState, values_of
-from goalseek.statistics.scale import representative
+from goalseek.statistics.noise import NoiseState, representative, values_of
 from goalseek.values import Finding, Outcome, Reason
 from goalseek.workspace.screening import screen_trees
 

@@ -24,7 +24,7 @@ from goalseek.project.project import Project
 from goalseek.records import IterationRecord, MeasurementRecord, SettledDifference
 from goalseek.statistics.acceptance import guard_violation
 from goalseek.statistics.intervals import settle, standard_errors
-from goalseek.statistics.scale import median
+from goalseek.statistics.noise import median
 from goalseek.values import StopReason
 
 PAIRS = 4

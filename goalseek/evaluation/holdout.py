@@ -15,7 +15,7 @@ from goalseek.project import landing
 from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.records import HoldoutRecord
-from goalseek.statistics.scale import scale_of
+from goalseek.statistics.noise import scale_of
 from goalseek.values import Phase, Reason, StopReason
 from goalseek.workspace.places import BenchName
 

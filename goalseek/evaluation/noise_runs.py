@@ -24,7 +24,7 @@ from goalseek.project.project import Project
 from goalseek.records import IterationRecord, MeasurementRecord
 from goalseek.sandbox.supervisor import HeadAndTail, ProgramResult, Supervisor
 from goalseek.sandbox.view import Launch
-from goalseek.statistics.noise_state import setting_of
+from goalseek.statistics.noise import setting_of
 from goalseek.values import Outcome, Reason, VerifierRun
 
 MAX_FAILURES = 3

@@ -21,8 +21,7 @@ from goalseek.phase_values import Evidence
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord
 from goalseek.statistics.acceptance import guard_violation, range_violation
-from goalseek.statistics.noise_state import NoiseState
-from goalseek.statistics.scale import scale_of, spread
+from goalseek.statistics.noise import NoiseState, scale_of, spread
 from goalseek.values import CommandRun, Reason
 
 How = Literal["equal", "within", "differs"]

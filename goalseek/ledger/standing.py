@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from msgspec import Struct, field, structs
 
 from goalseek import records
-from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.noise import NoiseState, scale_of
 from goalseek.statistics.rotation import Proposer, Rotation, proposers_of
-from goalseek.statistics.scale import scale_of
 from goalseek.values import STACK, Number, Outcome, Reason, Usage
 
 CRASHED = (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT, Reason.NO_METRIC, Reason.NOT_FINITE, Reason.UNMEASURABLE)

@@ -14,8 +14,8 @@ from goalseek.manifest.tables import FRESH, Manifest, Metric
 from goalseek.project.limits import BudgetUse, budgets_of
 from goalseek.records import IterationRecord
 from goalseek.statistics.acceptance import guard_warning
+from goalseek.statistics.noise import median
 from goalseek.statistics.rotation import Proposer, Turn, labels_of
-from goalseek.statistics.scale import median
 from goalseek.values import Outcome
 
 REASONS_LIMIT = 6

@@ -24,7 +24,7 @@ from goalseek.project.limits import limit_texts, why_stop
 from goalseek.project.paths import fetch_hint
 from goalseek.project.picture import STALE_SECONDS, Picture, read_picture, seconds_since
 from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
-from goalseek.statistics.noise_state import cost_of_deciding, drift_warning
+from goalseek.statistics.noise import cost_of_deciding, drift_warning
 from goalseek.statistics.rotation import Turn
 from goalseek.values import StopReason, Usage, to_plain
 from goalseek.workspace.shared_folders import SharedFolders

@@ -21,7 +21,7 @@ from goalseek.phase_values import Edit, Session
 from goalseek.project.limits import Spending
 from goalseek.project.progress import median_iteration_seconds
 from goalseek.records import IterationRecord
-from goalseek.statistics.scale import median
+from goalseek.statistics.noise import median
 from goalseek.values import Outcome, Phase, Usage, from_plain
 
 

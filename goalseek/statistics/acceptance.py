@@ -33,16 +33,19 @@ from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Side, Verdict
 from goalseek.statistics.comparison import Comparison
 from goalseek.statistics.fixed_seed import MIN_CANDIDATE_RUNS, describe_fixed_seed, has_fixed_seed
-from goalseek.statistics.noise_state import (
+from goalseek.statistics.noise import (
     AGREEING_REPEATS,
     CONFIRMED_KEEPS,
     MAX_BASELINE_RUNS,
     MAX_INCUMBENT_RUNS,
     NoiseState,
     repeats_of,
+    representative,
+    scale_of,
+    spread,
+    successive_pairs,
     values_of,
 )
-from goalseek.statistics.scale import representative, scale_of, spread, successive_pairs
 from goalseek.values import Outcome, Reason, VerifierRun
 
 MIN_INCUMBENT_RUNS = 3

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from goalseek.humanize import format_gain, format_number, format_odds, pluralize
-from goalseek.statistics.scale import Scale, relative_variance
+from goalseek.statistics.noise import Scale, relative_variance
 
 BETTER = 1.6  # sd
 CLIP = 1.5  # sd

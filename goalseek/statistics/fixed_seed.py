@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from goalseek.manifest.tables import Metric
-from goalseek.statistics.scale import robust_sd
+from goalseek.statistics.noise import robust_sd
 
 MIN_CANDIDATE_RUNS = 2
 IMPROBABLE_TIE = 0.001

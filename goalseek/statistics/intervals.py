@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from goalseek.records import SettledDifference
-from goalseek.statistics.scale import Pair, mean, median, scale_of, solve, spread, variance
+from goalseek.statistics.noise import Pair, mean, median, scale_of, solve, spread, variance
 
 PAIRS = 5
 CONFIDENCE = 0.95

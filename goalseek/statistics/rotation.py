@@ -13,7 +13,7 @@ from msgspec import Struct, field, structs
 from goalseek.humanize import format_number, format_percent, pluralize
 from goalseek.manifest.tables import FRESH, Search
 from goalseek.records import PROVIDER_FAILED, IterationRecord
-from goalseek.statistics.scale import Scale
+from goalseek.statistics.noise import Scale
 from goalseek.values import STACK, Number, Outcome
 
 MAX_KEPT = 500

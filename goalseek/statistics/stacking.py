@@ -17,8 +17,7 @@ from itertools import combinations, islice, takewhile
 
 from goalseek.manifest.tables import Metric, Search
 from goalseek.records import IterationRecord
-from goalseek.statistics.noise_state import NoiseState, values_of
-from goalseek.statistics.scale import mean, median, scale_of, spread
+from goalseek.statistics.noise import NoiseState, mean, median, scale_of, spread, values_of
 from goalseek.values import Reason
 
 ELIGIBLE = (Reason.WORSE, Reason.WITHIN_NOISE, Reason.TIE, Reason.BELOW_MIN_DELTA)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from goalseek.evaluation import ablation
-from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.noise import NoiseState
 
 Truth = dict[int, float]
 

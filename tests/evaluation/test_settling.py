@@ -25,7 +25,7 @@ from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Budget, Limits, Manifest, Metric, ProjectTable, ScopeTable, VerifyCommand
 from goalseek.project.limits import why_stop
 from goalseek.project.progress import luck_bound, needs_settling, small_set_warning
-from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.noise import NoiseState
 
 SETTLE = {**METRIC, "settle": 3}
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)

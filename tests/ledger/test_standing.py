@@ -12,7 +12,7 @@ from records import iteration, measurement, run
 
 from goalseek.ledger.standing import CRASHED, Standing
 from goalseek.records import PROVIDER_FAILED, IterationRecord, Record, RunRecord
-from goalseek.statistics.noise_state import TimedRun
+from goalseek.statistics.noise import TimedRun
 from goalseek.values import Attempt, Usage, VerifierRun, from_plain, to_line
 
 KEPT = ("kept", "better")

@@ -21,7 +21,7 @@ from goalseek.loop.ending import last_line
 from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Manifest
 from goalseek.records import HoldoutRecord, parse_record
-from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.noise import NoiseState
 from goalseek.values import Usage
 from goalseek.views.report.claim import format_kept
 from goalseek.views.report.figures import ReportFigures

@@ -33,7 +33,7 @@ from goalseek.proposal.brief import make_brief
 from goalseek.proposal.past_tries import read_history
 from goalseek.proposal.prompt import Problem, Prompts, Request, ReviewSubject, make_prompts
 from goalseek.providers.prompt_templates import load_templates
-from goalseek.statistics.noise_state import NoiseState, TimedRun
+from goalseek.statistics.noise import NoiseState, TimedRun
 from goalseek.values import CommandRun, Usage
 from goalseek.workspace.scope import build_scope
 

@@ -24,7 +24,7 @@ from goalseek.proposal.prompt import Problem, Request, ReviewSubject, make_promp
 from goalseek.providers.answer import find_plan, find_tried, parse_review
 from goalseek.providers.prompt_templates import PHASES, PLACEHOLDERS, fill_template, load_templates
 from goalseek.providers.provider import Reply
-from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.noise import NoiseState
 from goalseek.workspace.scope import build_scope
 
 pytestmark = pytest.mark.slow

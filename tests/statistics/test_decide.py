@@ -10,8 +10,7 @@ from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.project.limits import is_target_reached
 from goalseek.statistics.acceptance import AcceptanceRule, guard_violation, rejection_of
-from goalseek.statistics.noise_state import NoiseState
-from goalseek.statistics.scale import median, representative
+from goalseek.statistics.noise import NoiseState, median, representative
 from goalseek.values import VerifierRun
 
 numbers = st.floats(-1e9, 1e9)

@@ -7,7 +7,7 @@ from noise_sessions import Session, baseline_state, metric_of, next_step, record
 
 from goalseek.phase_values import Verdict
 from goalseek.statistics.fixed_seed import is_tie_improbable
-from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.noise import NoiseState
 from goalseek.values import Outcome, Reason
 
 DOWN = metric_of("minimize")

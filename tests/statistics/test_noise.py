@@ -25,8 +25,7 @@ from goalseek.phase_values import Evidence, Verdict
 from goalseek.records import MeasurementRecord, RunRecord
 from goalseek.statistics.acceptance import BETA, BaselineRule, alpha_of, baseline_needs_run
 from goalseek.statistics.comparison import Comparison
-from goalseek.statistics.noise_state import NoiseState, TimedRun, drift_warning
-from goalseek.statistics.scale import relative_variance, scale_of, spread
+from goalseek.statistics.noise import NoiseState, TimedRun, drift_warning, relative_variance, scale_of, spread
 from goalseek.values import VerifierRun, from_plain, to_line, to_plain
 
 DOWN = metric_of("minimize")

@@ -13,6 +13,7 @@ from records import iteration
 
 from goalseek.manifest.tables import Search
 from goalseek.records import IterationRecord, MetricResult
+from goalseek.statistics.noise import scale_of
 from goalseek.statistics.rotation import (
     MAX_KEPT,
     Proposer,
@@ -20,7 +21,6 @@ from goalseek.statistics.rotation import (
     author_of,
     proposers_of,
 )
-from goalseek.statistics.scale import scale_of
 from goalseek.values import STACK, Reason, Usage
 
 SEARCH = Search(rotate=("b", "c"), plateau=3)

@@ -12,7 +12,7 @@ from noise_sessions import baseline_state, metric_of, record_of, runs_of
 
 from goalseek.manifest.tables import Search
 from goalseek.records import IterationRecord, MetricResult
-from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.noise import NoiseState
 from goalseek.statistics.stacking import (
     CANDIDATES_BEFORE,
     CANDIDATES_BETWEEN,

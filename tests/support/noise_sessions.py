@@ -13,8 +13,7 @@ from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.records import IterationRecord, MetricResult, Record
 from goalseek.statistics.acceptance import AcceptanceRule, NextStep, baseline_needs_run
-from goalseek.statistics.noise_state import NoiseState, values_of
-from goalseek.statistics.scale import representative
+from goalseek.statistics.noise import NoiseState, representative, values_of
 from goalseek.values import VerifierRun, from_plain, to_plain
 
 RULER = "the ruler"

@@ -19,7 +19,7 @@ from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.humanize import format_distinct, format_duration, format_number, pluralize
 from goalseek.project.opening import open_project
 from goalseek.statistics.intervals import PAIRS
-from goalseek.statistics.scale import median
+from goalseek.statistics.noise import median
 from goalseek.views.terminal_text import painter
 
 Pairs = list[tuple[MeasuredValue, MeasuredValue]]

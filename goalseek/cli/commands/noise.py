@@ -23,6 +23,7 @@ from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import TIME_SOURCES, Reading
 from goalseek.phase_values import Failure
 from goalseek.project.opening import open_project
+from goalseek.statistics.noise import median
 from goalseek.statistics.noise_report import (
     ITERATIONS,
     NoiseReport,
@@ -34,7 +35,6 @@ from goalseek.statistics.noise_report import (
     power_line,
     repeats_for,
 )
-from goalseek.statistics.scale import median
 from goalseek.views.noise import noise_page
 from goalseek.views.terminal_text import painter
 

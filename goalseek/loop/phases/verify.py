@@ -15,7 +15,7 @@ from goalseek.loop.iteration import Iteration
 from goalseek.measurement.measure import MeasurementSpec, add_measurement
 from goalseek.phase_values import Candidate, Change, Evidence, Verdict
 from goalseek.statistics.acceptance import AcceptanceRule, BaselineRule
-from goalseek.statistics.noise_state import setting_of
+from goalseek.statistics.noise import setting_of
 from goalseek.values import Outcome, Phase
 from goalseek.workspace.places import BenchName
 

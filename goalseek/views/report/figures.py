@@ -18,9 +18,8 @@ from goalseek import records
 from goalseek.humanize import format_duration, parse_duration
 from goalseek.ledger.standing import take_back
 from goalseek.records import IterationRecord
-from goalseek.statistics.noise_state import NoiseState
+from goalseek.statistics.noise import NoiseState, scale_of
 from goalseek.statistics.rotation import Proposer, Rotation, author_of, proposers_of
-from goalseek.statistics.scale import scale_of
 from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.views.terminal_text import one_line
 

@@ -11,8 +11,7 @@ from itertools import accumulate
 from msgspec import Struct
 
 from goalseek.humanize import format_distinct
-from goalseek.statistics.noise_state import NoiseState
-from goalseek.statistics.scale import scale_of, spread
+from goalseek.statistics.noise import NoiseState, scale_of, spread
 from goalseek.values import Outcome
 from goalseek.views.report.claim import format_kept
 from goalseek.views.report.figures import Climb, Try
