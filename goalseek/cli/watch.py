@@ -25,10 +25,8 @@ from goalseek.project.progress import own_label, progress_of
 from goalseek.project.status import read_overview
 from goalseek.project.stop import read_pending_run
 from goalseek.records import IterationRecord
-from goalseek.views.events import EventWatch
-from goalseek.views.lines import LineWatch, record_line
-from goalseek.views.live import LiveWatch
-from goalseek.views.panel import format_whole_seconds
+from goalseek.views.lines import EventWatch, LineWatch, record_line
+from goalseek.views.panel import LiveWatch, format_whole_seconds
 from goalseek.views.terminal_text import (
     can_move_cursor,
     clean_lines,

@@ -1,9 +1,10 @@
-"""The plain view of a climb: a line for each iteration, messages, and questions to a person at a terminal."""
+"""The views of a climb in lines: for a person with questions at a terminal, and as the events of ``iterate --json``."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import os
 import select
 import sys
@@ -11,13 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, TextIO
 
 from goalseek.humanize import format_distinct, format_duration, format_number
 from goalseek.project.activity import Observer
 from goalseek.project.approval import Approval, Question
 from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.sandbox.level import SandboxLevel, installation_hint
-from goalseek.values import Outcome, Phase, Stop
+from goalseek.values import EXIT_CODES, Outcome, Phase, Stop, to_plain
 from goalseek.views.terminal_text import (
     OUTCOME_COLORS,
     Paint,
@@ -48,12 +50,10 @@ class SandboxWatch(Observer):
     """Prints the level of the sandbox on stderr, and nothing else; with ``is_quiet`` not that of bubblewrap."""
 
     def __init__(self, color: str, is_quiet: bool) -> None:
-        """``color`` is "auto", "always" or "never"."""
         self._paint_level = painter(sys.stderr, color)
         self._is_quiet = is_quiet
 
     def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
-        """The level of the sandbox: what it does not enforce, why, and how to get a better one."""
         if level.name == "bubblewrap":
             if not self._is_quiet:
                 gaps = "; goalseek doctor names what it leaves open" if not_enforced else ""
@@ -81,13 +81,11 @@ class Prompt:
         self._lock = threading.RLock()
 
     def open(self, *lines: str, text: str) -> None:
-        """Prints the lines, and the prompt below them."""
         with self._lock:
             self._text = text
             print(*lines, text, sep="\n", end="", flush=True)
 
     def close(self) -> None:
-        """There is no question any more."""
         with self._lock:
             self._text = ""
 
@@ -110,7 +108,6 @@ class AskingWatch(Observer):
     prompt = Prompt()  # a process has one terminal
 
     def is_attended(self) -> bool:
-        """Whether a person can be asked: both streams are terminals."""
         try:
             return sys.stdin.isatty() and sys.stdout.isatty()
         except (AttributeError, ValueError):
@@ -148,7 +145,6 @@ class AskingWatch(Observer):
 
 
 def question_lines(question: Question) -> list[str]:
-    """The facts of a verdict, a line each, for a person who is to answer."""
     verdict = question.verdict
     lines = (
         f"iteration {question.iteration}: {verdict.outcome}, {verdict.reason}",
@@ -200,26 +196,22 @@ class LineWatch(AskingWatch, SandboxWatch):
         self._iteration: int | None = None
 
     def of(self, iteration: int) -> LineWatch:
-        """Notes of one of several iterations name it; the panel of all of them is another's."""
         other = copy.copy(self)
         other._iteration = iteration
         return other
 
     def on_note(self, text: str) -> None:
-        """A line on stderr, with the number of the iteration that is under way."""
         which = "" if self._iteration is None else f"iteration {self._iteration}: "
         with self.prompt.printing():
             print(f"note: {which}{replace_unprintable(text)}", file=sys.stderr)
 
     def on_phase(self, iteration: int, name: str) -> None:
-        """A line on stderr where ``is_verbose``."""
         self._iteration = None if name in (Phase.SETTLE, Phase.HOLDOUT) else iteration
         if self._is_verbose:
             with self.prompt.printing():
                 print(f"{iteration:>4}  {name}", file=sys.stderr)
 
     def on_record(self, record: IterationRecord | SettleRecord | HoldoutRecord) -> None:
-        """The record's line."""
         if isinstance(record, SettleRecord):
             values = " to ".join(format_distinct(record.baseline, record.best, unit=record.unit))
             print(f"settled: {record.metric} {values}, {record.why} of baseline and best in turn", flush=True)
@@ -239,21 +231,59 @@ class LineWatch(AskingWatch, SandboxWatch):
                 print(f"      took {format_duration(sum(record.seconds.values()))}", file=sys.stderr)
 
     def close(self) -> None:
-        """Leaves the terminal to what is printed at the end."""
+        pass  # leave the terminal to what is printed at the end
 
     def on_stopped(self, stop: Stop) -> None:
-        """Why it ended, and what to do next."""
         self.close()
         if not self._is_quiet:
             print(f"stopped: {stop.why}" + (f"; {stop.next}" if stop.next else ""), file=sys.stderr, flush=True)
         self._say_last(stop)
 
     def on_failed(self, stop: Stop) -> None:
-        """The last line. The command says why it ended; an OSError is ignored, as the terminal may be closed."""
-        self.close()
-        with contextlib.suppress(OSError):
+        self.close()  # the command says why it ended
+        with contextlib.suppress(OSError):  # the terminal may be closed
             self._say_last(stop)
 
     def _say_last(self, stop: Stop) -> None:
         if stop.line:
             print(self._paint(stop.line, "bold"), flush=True)
+
+
+class EventWatch(Observer):
+    """Prints an event a line: ``sandbox``, ``phase``, ``iteration``, ``settle``, ``holdout``, ``note``, ``stopped``.
+
+    Of each it prints what ``select`` gives for it; nothing for None.
+    """
+
+    def __init__(self, stream: TextIO, select: Callable[[Any], Any] = lambda event: event) -> None:
+        self._stream = stream
+        self._select = select
+        self._of: dict[str, int] = {}
+
+    def of(self, iteration: int) -> EventWatch:
+        # Notes of one of several iterations name it, as other events always do.
+        other = copy.copy(self)
+        other._of = {"iteration": iteration}
+        return other
+
+    def on_note(self, text: str) -> None:
+        self._emit("note", text=text, **self._of)
+
+    def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
+        self._emit("sandbox", level=level.name, not_enforced=not_enforced, because=level.reason)
+
+    def on_phase(self, iteration: int, name: str) -> None:
+        self._emit("phase", iteration=iteration, phase=name)
+
+    def on_record(self, record: IterationRecord | SettleRecord | HoldoutRecord) -> None:
+        self._emit(record.kind, record=to_plain(record))
+
+    def on_stopped(self, stop: Stop) -> None:
+        code = EXIT_CODES.get(stop.reason)
+        self._emit("stopped", stop_reason=stop.reason, why=stop.why, next=stop.next, exit=code, line=stop.line)
+
+    def _emit(self, event: str, **fields: object) -> None:
+        selected = self._select({"event": event, **fields})
+        if selected is not None:
+            self._stream.write(json.dumps(selected) + "\n")
+            self._stream.flush()

@@ -1,21 +1,124 @@
-"""The rows of the live panel: always the same rows in the same order, so that it does not flicker or grow too wide."""
+"""The live view of a climb at a terminal: a panel at the bottom, and above it a permanent line for each iteration.
+
+The panel has always the same rows in the same order, so that it does not flicker or grow too wide.
+"""
 
 from __future__ import annotations
 
+import sys
+import time
 import typing
+from collections.abc import Callable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from goalseek.humanize import format_dollars, format_duration, format_number
+from goalseek.process import is_ending
+from goalseek.project.approval import Approval, Question
 from goalseek.project.limits import WARNING_SHARE, BudgetUse
 from goalseek.project.picture import SILENT_SECONDS, OpenIteration, Picture, count_stages, seconds_since
 from goalseek.project.progress import Progress
 from goalseek.statistics.rotation import proposer_lines
 from goalseek.values import Phase, StopReason
-from goalseek.views.terminal_text import ASCII, Signs, cell_width, cut_to_cells, one_line
+from goalseek.views.lines import LineWatch
+from goalseek.views.terminal_text import (
+    ASCII,
+    TAIL_BYTES,
+    Signs,
+    cell_width,
+    choose_signs,
+    clean_lines,
+    cut_to_cells,
+    one_line,
+)
 
 if typing.TYPE_CHECKING:
     from rich.text import Text
+
+    from goalseek.views.screen import Screen
+
+
+class LiveWatch(LineWatch):
+    """The lines of ``LineWatch``, and below them the panel, from the first progress to the end. It must be closed.
+
+    ``ended`` says how a climb ended that is only followed, once it has.
+    """
+
+    def __init__(self, color: str, is_verbose: bool) -> None:
+        super().__init__(color, False, is_verbose)
+        self.ended = ""
+        self._color = color
+        self._signs = choose_signs(sys.stdout)
+        self._screen: Screen | None = None
+        self._progress: Progress | None = None
+        self._picture = Picture()
+        self._progress_at = self._phase_start = self._wait_start = self._printed_at = time.monotonic()
+        self._tail = b""
+        self._is_asking = False
+
+    def close(self) -> None:
+        screen, self._screen = self._screen, None
+        if screen:
+            screen.stop()
+
+    def on_progress(self, progress: Progress) -> None:
+        self._progress, self._progress_at = progress, time.monotonic() - seconds_since(progress.read_at)
+        self._open()
+
+    def on_phase(self, iteration: int, name: str) -> None:
+        self._picture = structs.replace(self._picture, phase=None, phase_started_at=None, turn="")
+        self.on_picture(structs.replace(self._picture, iteration=iteration, phase=name))
+        super().on_phase(iteration, name)
+
+    def on_picture(self, picture: Picture) -> None:
+        now, before, self._picture = time.monotonic(), self._picture, picture
+        if before.waits and not picture.waits:  # the time of a wait counts neither for the phase nor for the budget
+            self._phase_start += now - self._wait_start
+            self._progress_at += now - self._wait_start
+        if before.waits != picture.waits:
+            self._wait_start = self._printed_at = now
+        if (before.iteration, before.phase) != (picture.iteration, picture.phase):
+            self._phase_start, self._printed_at = now - seconds_since(picture.phase_started_at), now
+            self._tail = b""
+        if before.turn != picture.turn:
+            self._tail = b""
+        if before.started_at != picture.started_at:
+            self._progress_at = max(self._progress_at, now - seconds_since(picture.started_at))
+
+    def on_output(self, chunk: bytes) -> None:
+        self._printed_at = time.monotonic()
+        self._tail = (self._tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
+
+    def ask(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
+        """Replaces the panel by the question. Input typed before the question is discarded."""
+        from goalseek.views.screen import discard_input
+
+        self.close()
+        discard_input()
+        self._is_asking = True
+        approval = super().ask(question, poll_approval)
+        self._is_asking = False
+        self._open()
+        return approval
+
+    def _open(self) -> None:
+        from goalseek.views.screen import Screen
+
+        if self._screen is None and not self._is_asking:
+            self._screen = Screen(self._color, self._rows)
+            self._screen.start()
+
+    def _rows(self, columns: int) -> list[Text]:
+        assert self._progress
+        now, picture = time.monotonic(), self._picture
+        if is_ending():
+            picture = structs.replace(picture, status="waiting", next="interrupted; for what runs to end")
+        silence = max(now - self._printed_at, seconds_since(picture.silent_since))
+        says = format_silence(silence) or next(iter(clean_lines(self._tail)[::-1]), "").strip()
+        frame = Frame(self._progress, picture, now - self._phase_start, now - self._progress_at, says)
+        if self.ended:
+            frame = Frame(self._progress, ended=self.ended)
+        return panel_rows(frame, columns, self._signs)
 
 
 MAX_COLUMNS = 100
@@ -107,7 +210,6 @@ def _row(label: str, text: str, style: str, width: int) -> Text:
 
 
 def _phase(frame: Frame, signs: Signs) -> tuple[str, str, str]:
-    """Label, text and style of the row that shows the phase, a wait or the end."""
     picture, phase = frame.picture, frame.picture.phase or ""
     if frame.ended:
         return "ended", frame.ended, ""
@@ -138,7 +240,6 @@ def _best(progress: Progress, best: float, baseline: float, width: int, signs: S
 
 
 def sparkline(values: tuple[float, ...], heights: str) -> str:
-    """A sparkline: one character a value, by its height between the lowest and the highest."""
     low, high = min(values) / 2, max(values) / 2  # halves: the difference of two large numbers stays finite
     span = (high - low) or 1.0
     return "".join(heights[round((value / 2 - low) / span * (len(heights) - 1))] for value in values)

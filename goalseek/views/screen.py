@@ -36,7 +36,6 @@ class Screen(Live):
     """
 
     def __init__(self, color: str, rows: Callable[[int], list[Text]]) -> None:
-        """``color`` is "auto", "always" or "never"."""
         # it ignores COLUMNS and LINES: a panel drawn too wide for the terminal could not be erased
         variables = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         console = Console(
@@ -55,15 +54,13 @@ class Screen(Live):
         super().__init__(console=console, refresh_per_second=2, transient=True, redirect_stderr=sys.stderr.isatty())
 
     def start(self, refresh: bool = True) -> None:
-        """Shows the panel, and turns the terminal's echo off: typed characters would appear inside the panel."""
-        self._echo_off()
+        self._echo_off()  # typed characters would appear inside the panel
         with suppress(OSError):
             super().start(refresh)
         if signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL:
             signal.signal(signal.SIGTSTP, self._suspend)
 
     def stop(self) -> None:
-        """Removes the panel, and restores the modes of the terminal."""
         if signal.getsignal(signal.SIGTSTP) == self._suspend:
             signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         if not is_foreground(sys.__stdout__):
@@ -81,7 +78,6 @@ class Screen(Live):
                     termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, modes)
 
     def refresh(self) -> None:
-        """Draws the panel for the present size of the terminal; nothing in the background."""
         if is_foreground(sys.__stdout__):
             with suppress(OSError), self._lock:
                 self._echo_off()
@@ -104,7 +100,6 @@ class Screen(Live):
             return [erase, *super().process_renderables(renderables)]
 
     def _suspend(self, number: int, frame: FrameType | None) -> None:
-        """Handles ^Z: removes the panel, stops the process, and draws the panel again when it is continued."""
         with suppress(*_NO_TERMINAL):
             self._resumed_modes = termios.tcgetattr(sys.stdin.fileno())
         self.stop()
@@ -113,8 +108,7 @@ class Screen(Live):
         self._forget_drawing()
         self.start()
 
-    def _forget_drawing(self) -> None:
-        """What was drawn is not on the screen any more, or not where it was."""
+    def _forget_drawing(self) -> None:  # it is not on the screen any more, or not where it was
         self._live_render = LiveRender("")
         self._columns = 0
 
@@ -136,6 +130,5 @@ def discard_input() -> None:
 
 
 def _rewraps() -> bool:
-    """Whether the terminal rewraps its lines when it becomes narrower: most do; xterm, screen and the console cut."""
-    kind = os.environ.get("TERM", "")
+    kind = os.environ.get("TERM", "")  # most terminals rewrap a line that is too long; xterm, screen, the console cut
     return not os.environ.get("XTERM_VERSION") and kind != "linux" and (kind[:6] != "screen" or "TMUX" in os.environ)

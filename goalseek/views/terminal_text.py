@@ -51,7 +51,7 @@ def paint_patch(text: str, paint: Paint) -> str:
 
 
 def strip_colour(text: str) -> str:
-    """The text without colour sequences, and with newlines as line ends."""
+    """The text with newlines as line ends, too."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text).replace("\r\n", "\n")
 
 
@@ -99,7 +99,6 @@ def is_coloured(stream: TextIO, color: str) -> bool:
 
 
 def can_move_cursor(stream: TextIO) -> bool:
-    """Whether the stream is a terminal on which the cursor can be moved."""
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
@@ -154,7 +153,6 @@ def terminal_width(stream: TextIO) -> int | None:
 
 
 def cell_width(text: str) -> int:
-    """The width of a text in cells of a terminal."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len

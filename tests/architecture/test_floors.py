@@ -145,10 +145,10 @@ def test_what_no_list_names_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "text"),
     [
-        ("views.live", "from goalseek.loop import loop"),
+        ("views.panel", "from goalseek.loop import loop"),
         ("doctor.doctor", "from goalseek.loop import loop"),
         ("views.report.figures", "def fold():\n    import goalseek.evaluation.settle"),
-        ("views.live", "from goalseek.driver.mcp import serve"),
+        ("views.panel", "from goalseek.driver.mcp import serve"),
         ("providers.tune", "from goalseek.statistics import scale"),
         ("providers.presets.claude", "from goalseek.git.repository import Repository"),
         ("providers.tune", "from goalseek.records import Record"),

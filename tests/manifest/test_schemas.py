@@ -20,7 +20,7 @@ from schemas import GENERATED, REASONS, build_schema, to_text
 from goalseek.manifest.loading import SCHEMAS, published_schema, schema_text
 from goalseek.records import KINDS, HoldoutRecord, SettleRecord, parse_record
 from goalseek.values import Reason, to_plain
-from goalseek.views.events import EventWatch
+from goalseek.views.lines import EventWatch
 
 TAPLO = Path(sys.executable).with_name("taplo")
 SHIPPED = sorted((Path(__file__).parents[2] / "manifests").glob("*.toml"))

@@ -8,8 +8,8 @@ import unittest.mock
 
 import pytest
 
+from goalseek.cli.commands.noise import noise_page, plot_lines
 from goalseek.statistics.noise_report import NoiseReport, PlannedClimb, advice, findings, noise_report, repeats_for
-from goalseek.views.noise import noise_page, plot_lines
 from goalseek.views.terminal_text import ASCII, LINE_DRAWING, choose_signs
 
 
@@ -30,7 +30,7 @@ def page(
     report: NoiseReport, columns: int | None, encoding: str = "utf-8", asked: PlannedClimb | None = None
 ) -> list[str]:
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    with unittest.mock.patch("goalseek.views.noise.terminal_width", lambda stream: columns):
+    with unittest.mock.patch("goalseek.cli.commands.noise.terminal_width", lambda stream: columns):
         return list(noise_page("loss: 10 runs", report, asked or PlannedClimb("minimize", 1.0), stream, plain))
 
 

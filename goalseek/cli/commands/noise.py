@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+import textwrap
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TextIO
 
 from msgspec import structs
 
@@ -23,21 +25,16 @@ from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import TIME_SOURCES, Reading
 from goalseek.phase_values import Failure
 from goalseek.project.opening import open_project
+from goalseek.statistics import noise_report
 from goalseek.statistics.noise import median
-from goalseek.statistics.noise_report import (
-    ITERATIONS,
-    NoiseReport,
-    PlannedClimb,
-    advice,
-    expected_false_keeps,
-    false_gain,
-    noise_report,
-    power_line,
-    repeats_for,
-)
-from goalseek.views.noise import noise_page
-from goalseek.views.terminal_text import painter
+from goalseek.statistics.noise_report import NoiseReport, PlannedClimb
+from goalseek.views.terminal_text import Paint, Signs, choose_signs, painter, terminal_width
 
+MAX_COLUMNS = 80
+_LABEL = 15
+_NARROWEST = 40
+_LEAST = 8
+_MARGIN = len("in order  ")
 _ONLY_WITH_RUN = ("regex", "direction", "matches", "timeout")
 _EXAMPLE = "goalseek noise --run CMD --regex 'loss: ([0-9.]+)'"
 
@@ -84,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
             metric.direction,
             0.0,
             metric.min_delta,
-            manifest.limits.iterations or ITERATIONS,
+            manifest.limits.iterations or noise_report.ITERATIONS,
             source=metric.source,
             fixed_seed=str(fixed_seed_note(objects, target.config, target.tree) or ""),
             draws_seed=draws_seed,
@@ -156,7 +153,7 @@ def _print_noise(
             print_message(options, f"noise: interrupted after {count}")
     climb = structs.replace(climb, seconds=seconds)
     values = [measurement.value for measurement in measurements]
-    report = noise_report(climb.direction or "maximize", values) if len(values) > 1 else None
+    report = noise_report.noise_report(climb.direction or "maximize", values) if len(values) > 1 else None
     if wants_json(options):
         print_json(options, {**plain, **_figures(measurements, failures, climb, report)})
     elif report is None:
@@ -187,7 +184,8 @@ def _figures(
     if report is None:
         return plain
     count, wished = climb.iterations, climb.wished_gain(report.middle)
-    false_keeps = 0.0 if report.deterministic else expected_false_keeps(count)
+    claimed = noise_report.false_gain(report.sd, count)
+    false_keeps = 0.0 if report.deterministic else noise_report.expected_false_keeps(count)
     return {
         **plain,
         "deterministic": report.deterministic,
@@ -196,9 +194,61 @@ def _figures(
         "sd": report.sd,
         "sd_interval": report.interval,
         **{name: getattr(report, name) for name in ("sd_in_units", "outliers", "skew", "drift")},
-        "greedy": {"iterations": count, "false_keeps": false_keeps, "claimed": false_gain(report.sd, count)},
-        "power": [{"effect": effect, "kept": share} for effect, share in power_line(report.sd)],
+        "greedy": {"iterations": count, "false_keeps": false_keeps, "claimed": claimed},
+        "power": [{"effect": effect, "kept": share} for effect, share in noise_report.power_line(report.sd)],
         "min_delta": wished,
-        "repeats": repeats_for(report.sd_in_units, wished) if wished else None,
-        "advice": advice(report, climb),
+        "repeats": noise_report.repeats_for(report.sd_in_units, wished) if wished else None,
+        "advice": noise_report.advice(report, climb),
     }
+
+
+def noise_page(head: str, report: NoiseReport, climb: PlannedClimb, stream: TextIO, paint: Paint) -> Iterator[str]:
+    """The lines, none wider than the terminal; for a file or a pipe nothing is wrapped."""
+    signs, columns = choose_signs(stream), terminal_width(stream)
+    yield from _wrap(head, columns, 0)
+    if plot := plot_lines(report, columns or MAX_COLUMNS, signs, paint):
+        yield ""
+        yield from plot
+        legend = f"{signs.middle} is the median, {signs.heights[0]} lowest to {signs.heights[-1]} highest"
+        yield paint(" " * _MARGIN + legend, "grey")
+    yield ""
+    entries = [(f"{name:<{_LABEL}}{text}", _LABEL) for name, text in noise_report.findings(report, climb)]
+    for number, text in enumerate(noise_report.advice(report, climb), start=1):
+        entries.append((f"{'advice' if number == 1 else '':<{_LABEL}}{number}. {text}", _LABEL + 3))
+    for entry, indent in entries:
+        first, *rest = _wrap(entry, columns, indent)
+        yield paint(first[:_LABEL], "bold") + first[_LABEL:]
+        yield from rest
+
+
+def _wrap(text: str, columns: int | None, indent: int) -> list[str]:
+    if columns is None:
+        return [text]
+    return textwrap.wrap(text, max(columns, _NARROWEST), subsequent_indent=" " * indent, break_on_hyphens=False)
+
+
+def plot_lines(report: NoiseReport, columns: int, signs: Signs, paint: Paint) -> list[str]:
+    """Two lines of at most ``columns``; none where all values are equal. The first shows the last runs that fit."""
+    if report.deterministic:
+        return []
+    room = min(columns, MAX_COLUMNS) - _MARGIN
+    low, high = min(report.values), max(report.values)
+
+    def bin_of(value: float, count: int) -> int:
+        share = (value / 2 - low / 2) / (high / 2 - low / 2)  # halves: the difference of two large numbers stays finite
+        return min(count - 1, int(share * count))
+
+    bars = []
+    for value in report.values[-max(_LEAST, room) :]:
+        bar = signs.heights[bin_of(value, len(signs.heights))]
+        bars.append(paint(bar, "magenta") if value in report.outliers else bar)
+    first, last = format_number(low), format_number(high)
+    width = max(_LEAST, room - len(first) - len(last) - 4)
+    counts = Counter(bin_of(value, width) for value in report.values)
+    dots = signs.rule + signs.runs
+    strip = [dots[min(counts[index], len(signs.runs))] for index in range(width)]
+    strip[bin_of(report.middle, width)] = paint(signs.middle, "green")
+    return [
+        "in order  " + "".join(bars),
+        f"spread    {first} {signs.ends[0]}{''.join(strip)}{signs.ends[1]} {last}",
+    ]

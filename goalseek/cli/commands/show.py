@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
+from goalseek import humanize
 from goalseek.cli.options import load_manifest
 from goalseek.cli.output import print_answer, print_bytes, print_json, print_message, wants_json
 from goalseek.errors import GoalseekError
-from goalseek.humanize import format_distinct, format_number, pluralize
+from goalseek.humanize import better_or_worse, format_distinct, format_duration, format_number, pluralize
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.records import IterationRecord
 from goalseek.statistics.acceptance import describe_bounds
 from goalseek.values import Outcome
-from goalseek.views.log_table import record_page
-from goalseek.views.terminal_text import (
-    escape_controls,
-    paint_patch,
-    painter,
-    replace_unprintable,
-    strip_colour,
-    terminal_width,
-)
+from goalseek.views import terminal_text
+from goalseek.views.terminal_text import OUTCOME_COLORS, one_line, painter, replace_unprintable, terminal_width, wrap
 
 _DIGITS_MOST = 18
+_LABEL = 11
+_LEAST = 20
 _SETTLED = ("settled", "settle")
 
 
@@ -86,14 +84,14 @@ def run(options: argparse.Namespace) -> int:
         fields |= {"files": count, "folder": options.files} if options.files else {}
         print_json(options, fields or record)
         return 0
-    paint = painter(sys.stdout, options.color)
     for name, content in parts.items():
         if sys.stdout.isatty() or options.color == "always":
-            printed = strip_colour(content.decode("utf-8", "replace"))
-            printed = paint_patch(printed, paint) if name == "diff" else replace_unprintable(printed)
-            print(printed, end="")
+            printed = terminal_text.strip_colour(content.decode("utf-8", "replace"))
+            paint = painter(sys.stdout, options.color)
+            is_patch = name == "diff"
+            print(terminal_text.paint_patch(printed, paint) if is_patch else replace_unprintable(printed), end="")
             continue
-        shown = escape_controls(content)
+        shown = terminal_text.escape_controls(content)
         print_bytes(shown)
         if shown != content:
             print_message(options, f"control characters are escaped: the files in {folder} have them as they are")
@@ -103,20 +101,7 @@ def run(options: argparse.Namespace) -> int:
             command = with_manifest_option("goalseek show best --diff --all", options.manifest)
             print_message(options, f"only iteration {record.iteration}; from the baseline on: {command}")
     elif options.files is None:
-        is_in_tip = options.which in ("best", "baseline")  # nobody has taken these back
-        standing = load_standing(manifest) if manifest.manifest.guard or not is_in_tip else Standing()
-        values = standing.baseline.guards if standing.baseline and standing.epoch == record.epoch else {}
-        guards = {
-            guard.name: f"{format_number(record.guards[guard.name], guard.unit)}; "
-            f"{describe_bounds(guard, values.get(guard.name))}"
-            for guard in manifest.manifest.guard
-            if guard.name in record.guards
-        }
-        by = None if is_in_tip else standing.taken_back.get(record.iteration)
-        history = History(manifest.results)
-        parents = [parent for number in record.stacked if (parent := history.iteration(number))]
-        width = terminal_width(sys.stdout)
-        print("\n".join(record_page(record, paint, width, folder.is_dir(), guards, parents, by)))
+        _print_record(options, manifest, record, folder)
     return 0
 
 
@@ -223,3 +208,84 @@ def _copy_files(options: argparse.Namespace, folder: Path, target: Path) -> int:
             count += len(disk.copy_regular_files(folder / name, target / name, None, 2**63))
     print_message(options, f"{pluralize(count, 'file')} in {target}")
     return count
+
+
+def _print_record(options: argparse.Namespace, manifest: ManifestFile, record: IterationRecord, folder: Path) -> None:
+    is_in_tip = options.which in ("best", "baseline")  # nobody has taken these back
+    standing = load_standing(manifest) if manifest.manifest.guard or not is_in_tip else Standing()
+    values = standing.baseline.guards if standing.baseline and standing.epoch == record.epoch else {}
+    guards = {
+        guard.name: f"{format_number(record.guards[guard.name], guard.unit)}; "
+        f"{describe_bounds(guard, values.get(guard.name))}"
+        for guard in manifest.manifest.guard
+        if guard.name in record.guards
+    }
+    history = History(manifest.results)
+    parents = [parent for number in record.stacked if (parent := history.iteration(number))]
+    rows = [*_rows(record, guards, parents)]
+    by = None if is_in_tip else standing.taken_back.get(record.iteration)
+    if by is not None:
+        rows.append(("taken back", f"by iteration {by}: goalseek show {by}"))
+    if not folder.is_dir():
+        rows.append(("artifacts", "not here: older than log.keep_runs, removed, or on another machine"))
+    paint, width = painter(sys.stdout, options.color), terminal_width(sys.stdout)
+    lines = [paint(f"iteration {record.iteration}: {record.outcome}, {record.reason}", OUTCOME_COLORS[record.outcome])]
+    for label, text in rows:
+        text = one_line(text)
+        for index, piece in enumerate(wrap(text, max(width - _LABEL - 2, _LEAST)) if width else [text]):
+            head = paint(f"{one_line(label):<{_LABEL - 1}}", "grey") if not index and label else " " * (_LABEL - 1)
+            lines.append(f"  {head} {piece}")
+    print("\n".join(lines))
+
+
+def _rows(
+    record: IterationRecord, guards: Mapping[str, str], parents: Sequence[IterationRecord]
+) -> Iterator[tuple[str, str]]:
+    metric = record.metric
+    yield "why", record.why
+    if record.hypothesis_summary:
+        yield "title", record.hypothesis_summary
+    if record.tried:
+        yield "tried", record.tried
+    for number, parent in enumerate(parents, 1):  # drawn as the branches of a tree
+        branch = "`-" if number == len(parents) else "|-"
+        yield "made of", f"{branch} {parent.iteration} {parent.reason}: {parent.why}; {parent.hypothesis_summary}"
+    if record.taken_back is not None:
+        yield "takes back", f"iteration {record.taken_back}"
+    yield "when", f"{humanize.format_age(record.timestamp, datetime.now(UTC))}, {record.timestamp}; run {record.run_id}"
+    numbers, unit = [number for number in (metric.value, metric.incumbent) if number is not None], metric.unit
+    texts = format_distinct(*numbers, unit=unit)
+    value, *rest = texts if metric.value is not None else ("none", *texts)
+    of = ", the incumbent's median in this comparison" if metric.odds or metric.needed else ""
+    against = f", against {rest[0]}{of}" if rest else ""
+    better = f": {format_number(abs(metric.delta), unit)} {better_or_worse(metric.delta)}" if metric.delta else ""
+    needed = f"needed +{format_number(metric.needed, unit)}" if metric.needed else ""
+    yield metric.name, ", ".join(filter(None, (f"{value}{against}{better}", humanize.format_odds(metric.odds), needed)))
+    yield from ((name, guards.get(name, format_number(value))) for name, value in record.guards.items())
+    yield from (("changed", path) for path in record.changed_files)
+    yield from (("left out", path) for path in record.dropped_files)
+    hashes = (("commit", record.commit_hash), ("revert", record.rollback_commit_hash))
+    yield from ((name, commit) for name, commit in hashes if commit)
+    for attempt in record.attempts:
+        base = f" from {attempt.base_commit_hash}" if attempt.base_commit_hash else ""
+        yield "attempt", f"{attempt.commit_hash or 'no commit'}: {attempt.reason}{base}"
+    if record.runs and record.base_commit_hash and any(attempt.base_commit_hash for attempt in record.attempts):
+        yield "moved to", f"{record.base_commit_hash}, which it was measured against"
+    of_candidate = [run for run in record.runs if run.of == "candidate" and run.value is not None]
+    left_out = of_candidate[0] if len({run.value for run in of_candidate}) > 1 else None
+    for run in record.runs:
+        measured = "no number" if run.value is None else format_number(run.value, metric.unit)
+        counted = "; the first run is not counted" if run is left_out else ""
+        yield "run", f"{run.of} {measured}, seed {run.seed}, {format_duration(run.seconds)}{counted}"
+    for command in record.verify:
+        leftovers = f", {command.killed} left-over processes ended" if command.killed else ""
+        code = "killed at its limit" if command.exit_code is None else f"exit {command.exit_code}"
+        yield "command", f"{command.name}: {code}, {format_duration(command.seconds)}{leftovers}"
+    yield "provider", f"{record.provider or 'none'} {record.model}".rstrip()
+    if (usage := record.usage).tokens or usage.has_cost:
+        cost = f", {humanize.format_cost(usage)}" if usage.has_cost else ""
+        yield "usage", f"{usage.input_tokens} tokens in, {usage.cached_tokens} cached, {usage.output_tokens} out{cost}"
+    yield "isolation", f"sandbox {record.isolation.sandbox}, verifier {record.isolation.verifier}"
+    yield "seconds", ", ".join(f"{name} {format_duration(spent)}" for name, spent in record.seconds.items())
+    yield from (("direction", text) for text in record.directions)
+    yield from (("note", text) for text in record.notes)
