@@ -74,7 +74,6 @@ def refuse_two_outputs(options: argparse.Namespace, name: str, path: str | None,
 
 
 def start_folder(options: argparse.Namespace) -> Path:
-    """The folder that ``-C`` names. Raises GoalseekError where there is none."""
     folder = Path(options.folder)
     try:
         Path.cwd()

@@ -99,7 +99,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def usage_of(option: str) -> str:
-    """``-C DIR``: an option of every command with the name of its value, where it has one."""
     return f"{option} {OPTIONS[option].get('metavar', '')}".rstrip()
 
 

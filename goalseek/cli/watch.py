@@ -37,7 +37,6 @@ from goalseek.views.terminal_text import (
 
 
 def choose_view(options: argparse.Namespace) -> Observer:
-    """JSON events with ``--json`` or ``--query``, lines otherwise."""
     if wants_json(options):
         apply_query(options, {})
         return EventWatch(sys.stdout, lambda event: apply_query(options, event))
@@ -84,7 +83,6 @@ class ClimbFollower:
         self._offset = 0
 
     def look(self) -> Picture:
-        """Tells what is new, and gives the present picture."""
         own = find_own_folder(self._loaded)
         picture = read_picture(self._loaded.state, is_held=own is not None and lock_holder(own) is not None)
         self.ended = ""

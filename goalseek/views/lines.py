@@ -35,7 +35,7 @@ from goalseek.views.terminal_text import (
 _POLL_SECONDS = 0.2
 
 
-def record_line(record: IterationRecord, paint: Paint, width: int | None = None) -> str:
+def record_line(record: IterationRecord, paint: Paint, width: int | None) -> str:
     """``  12  kept      better   0.981  0.981 beats 0.975 by 0.006; title``, aligned; cut to ``width`` where given."""
     value = "-" if record.metric.value is None else format_number(record.metric.value, record.metric.unit)
     head = f"{record.iteration:>4}  {record.outcome:<9} {record.reason:<16} {value:>9}  "
@@ -158,9 +158,9 @@ def question_lines(question: Question) -> list[str]:
 
 
 def prompt_text(question: Question) -> str:
-    """The text of the prompt. A revert cannot be turned into a keep: there it only asks to go on."""
     if question.verdict:
         return f"keep iteration {question.iteration}? [y]es, [n]o, [d]iff, or ^C to decide later: "
+    # A revert cannot be turned into a keep: there it only asks to go on.
     return f"iteration {question.iteration} is reverted either way; go on? [y]es, [d]iff, or ^C to decide later: "
 
 

@@ -51,7 +51,7 @@ def paint_patch(text: str, paint: Paint) -> str:
 
 
 def strip_colour(text: str) -> str:
-    """The text with newlines as line ends, too."""
+    """The text without colours, and with newlines as line ends."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text).replace("\r\n", "\n")
 
 
@@ -111,7 +111,6 @@ def is_foreground(stream: TextIO | None) -> bool:
 
 
 def painter(stream: TextIO, color: str) -> Paint:
-    """A function (text, colour) for this stream; ``color`` is "auto", "always" or "never"."""
     if not is_coloured(stream, color):
         return lambda text, name: text
     return lambda text, name: f"\x1b[{CODES[name]}m{text}\x1b[0m"

@@ -124,7 +124,7 @@ def test_a_manifest_is_named_as_the_option_takes_it_and_once(manifest: Path | st
     assert with_manifest_option(once, manifest) == words
     assert with_manifest_option("what goalseek finds", manifest) == "what goalseek finds"
     if manifest:
-        assert mark_commands(words, lambda text: f"`{text}`").count("`") == 4
+        assert mark_commands(words).count("`") == 4
 
 
 def test_a_run_that_is_over_is_gone_on_with_or_taken_home(project: Project) -> None:

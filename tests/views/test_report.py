@@ -761,4 +761,4 @@ class TestWriting:
     ],
 )
 def test_what_is_typed_is_code_and_nothing_else_comes_to_life(text: str, told: str) -> None:
-    assert mark_commands(text, code_span) == told
+    assert mark_commands(text) == told

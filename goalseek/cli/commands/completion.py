@@ -88,7 +88,6 @@ def options_of(parser: Parser) -> list[argparse.Action]:
 
 
 def places_of(parser: Parser) -> list[str]:
-    """The choices of each positional argument that has any, with spaces between."""
     return [choices_of(action) for action in parser._actions if action.choices and not action.option_strings]
 
 

@@ -36,7 +36,6 @@ _IDENTITY = {"NAME": "goalseek demo", "EMAIL": "demo@localhost"}
 
 
 def fixtures() -> dict[str, tuple[Path, Path]]:
-    """The folder and the manifest of every example by its name."""
     trees, manifests = data_folder("fixtures"), sorted(data_folder("manifests").glob("*.toml"))
     return {path.stem: (trees / path.stem, path) for path in manifests if (trees / path.stem).is_dir()}
 
@@ -46,12 +45,10 @@ def summary_of(folder: Path) -> str:
 
 
 def templates() -> list[str]:
-    """The names of the complete examples that ``init --template`` begins with."""
     return sorted(path.name for path in (data_folder("fixtures") / "templates").iterdir() if path.is_dir())
 
 
 def begin_with_template(options: argparse.Namespace, folder: Path) -> int:
-    """Copies a complete example into the folder; outside of any repository, as the first commit of a new one."""
     extra = next((key for key in _ANSWERS if getattr(options, key)), "")
     names = templates()
     refuse((bool(extra), f"goalseek init: --template and {extra} exclude each other", "a template has all answers"))

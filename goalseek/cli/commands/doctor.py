@@ -24,7 +24,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints each finding as it comes; gives 1 where one must be corrected."""
 
     def on_message(text: str) -> None:
         print_message(options, text)

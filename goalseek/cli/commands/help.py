@@ -56,7 +56,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _page_of(text: str) -> str:
-    """The topic of the page of this name; "" where there is none."""
     return text if text in topics() else OTHER_NAMES.get(text) or OTHER_NAMES.get(text.removesuffix("s"), "")
 
 

@@ -42,7 +42,6 @@ command = ["python3", "propose.py"]"""
 
 
 def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """The fields of the answers that flags give; query and regex together."""
     given: dict[str, Any] = {"provider": options.provider} if options.provider else {}
     timed = interview.timed_command(options.score or "")
     for key, text in (("run", options.command), ("timing", timed), ("score", not timed and options.score)):

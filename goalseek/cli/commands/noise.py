@@ -56,7 +56,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measures and prints the statistics; gives 1 where a run failed."""
     refuse((options.count < 2, f"-n {options.count}: noise is seen in two runs at least", "-n 10"))
     if options.command is not None:
         return _repeat_command(options)

@@ -73,7 +73,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints a preview, or makes a branch or a patch; ``--measure`` measures the result and gives 1 if it is worse."""
     refuse(
         (options.pairs is not None and not options.ablate, "--pairs goes with --ablate", "--ablate --pairs 8"),
         (options.pairs is not None and options.pairs < 1, f"--pairs {options.pairs}: at least 1", f"--pairs {PAIRS}"),

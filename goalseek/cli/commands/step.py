@@ -42,7 +42,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_phase(project: Project) -> tuple[str, str]:
-    """Does exactly one phase; gives its name and that of the next one."""
     check_fit(subject_of(project, "iterate"))
     refuse_flights(project, "goalseek step")
     pack_when_due(project.repository, project.standing.seq, project.watch.on_note)

@@ -85,7 +85,6 @@ def describe_gain(before: float, after: float, direction: str, unit: str = "") -
 
 
 def format_change(try_: Try, direction: str, unit: str) -> str:
-    """The gain of a try over its incumbent; "" where either has no number."""
     if try_.value is None or try_.incumbent is None:
         return ""
     return describe_gain(try_.incumbent, try_.value, direction, unit)
@@ -104,7 +103,6 @@ def format_at_once(climb: Climb) -> str:
 
 
 def _caution(climb: Climb) -> tuple[str, bool]:
-    """The reservation to state beside the number, and whether it is a warning."""
     if climb.settled and not climb.is_settled:
         text = (
             "It was settled before the newest change was kept. The number shown is the one that decided about that "
@@ -127,8 +125,6 @@ def _caution(climb: Climb) -> tuple[str, bool]:
 
 
 class RejectedGroup(Struct, frozen=True):
-    """The tries that were not kept for the same reason: how many, and the newest of them."""
-
     label: Label
     size: int
     newest: list[Try]

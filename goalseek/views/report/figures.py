@@ -32,8 +32,6 @@ _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class Label(Struct, frozen=True, gc=False):
-    """The outcome and the reason of a try, in the contract's words."""
-
     outcome: str
     reason: str
 
@@ -115,16 +113,12 @@ _WAITED = re.compile(r"waited ((?:\d{1,9}(?:\.\d)?[smhd] ?)+): ")
 
 
 class Incident(Struct, frozen=True):
-    """One incident: its kind, its iteration (None outside of one), and a sentence or ""."""
-
     kind: str
     iteration: int | None
     text: str = ""
 
 
 class Incidents:
-    """The number of incidents of each kind, and the newest of each."""
-
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.newest: dict[str, deque[Incident]] = {}
@@ -219,8 +213,6 @@ class Expenses(Struct):
 
 
 class EarlierClimb(Struct, frozen=True):
-    """The figures of a climb under an earlier ruler; numbers of different rulers are never compared."""
-
     epoch: int
     first: int
     last: int
@@ -300,12 +292,10 @@ class Climb(Struct):
 
     @property
     def is_exposed(self) -> bool:
-        """Whether candidate code could read the hidden files in one of the iterations."""
         return any(verifier == "both" for _, verifier in self.levels)
 
     @property
     def is_settled(self) -> bool:
-        """Whether the best was settled since it was kept."""
         return self.settled is not None and self.best is not None and self.settled_at == self.best.iteration
 
 

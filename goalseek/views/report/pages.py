@@ -115,8 +115,8 @@ def render_markdown(night: ReportFigures, around: ProjectState) -> str:
         around,
         kept=night.climb.kept.items[-_KEPT_MOST:],
         groups=claim.rejected_groups(night.climb, _NEWEST),
-        notes=[mark_commands(one_line(note, _NEXT_MOST), code_span) for note in around.notes],
-        next=mark_commands(one_line(around.next, _NEXT_MOST), code_span),
+        notes=[mark_commands(one_line(note, _NEXT_MOST)) for note in around.notes],
+        next=mark_commands(one_line(around.next, _NEXT_MOST)),
         code=code_span,
     )
     return text.rstrip("\n") + "\n"
@@ -140,20 +140,20 @@ _OPTION = r"(?:--(?:outcome|reason|onto|branch|last|since|rerun)[ =][\w/.-]*\w|-
 _COMMAND = re.compile(rf"\bgoalseek (?:-m (?:'[^']*'|\S+) )?[a-z]+(?: (?:{_OPTION}|{_VALUE}))*")
 
 
-def mark_commands(text: str, code: Callable[[str], str]) -> str:
-    """``text`` with ``code`` around each goalseek command, and around all that is not a plain word or number."""
+def mark_commands(text: str) -> str:
+    """``text`` with each goalseek command, and all that is not a plain word or number, as code."""
     parts, end = [], 0
     for match in _COMMAND.finditer(text):
-        parts += [*_escape_words(text[end : match.start()], code), code(match[0])]
+        parts += [*_escape_words(text[end : match.start()]), code_span(match[0])]
         end = match.end()
-    return "".join([*parts, *_escape_words(text[end:], code)])
+    return "".join([*parts, *_escape_words(text[end:])])
 
 
-def _escape_words(text: str, code: Callable[[str], str]) -> Iterator[str]:
+def _escape_words(text: str) -> Iterator[str]:
     for piece in re.split(r"(\s+)", text):
         core = piece.rstrip(",.;:?!")
         is_plain = not core or core.isspace() or core == "=" or _WORD.fullmatch(core)
-        yield (core if is_plain else code(core)) + piece[len(core) :]
+        yield (core if is_plain else code_span(core)) + piece[len(core) :]
 
 
 _TEMPLATES = Path(__file__).parent / "templates"

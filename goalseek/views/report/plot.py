@@ -64,7 +64,6 @@ class Plot(Struct, frozen=True):
         return any(try_.label.outcome == Outcome.SKIPPED for try_ in self.tries)
 
     def x(self, iteration: float) -> str:
-        """The coordinate of an iteration, of 1000."""
         return f"{WIDTH * self.across.place(iteration):.1f}"
 
     def y(self, value: float | None) -> str:
@@ -151,7 +150,6 @@ class Axis(Struct, frozen=True):
         return format_distinct(*self.ticks)
 
     def place(self, value: float) -> float:
-        """The position of a value: 0 at the low end, 1 at the high one; outside that range beyond the ends."""
         low, high = self.ticks[0], self.ticks[-1]
         if not self.logarithmic:
             return (value - low) / (high - low)

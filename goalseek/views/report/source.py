@@ -66,8 +66,6 @@ class DiffLine(Struct, frozen=True):
 
 
 class Diff(Struct, frozen=True):
-    """The lines to show, and the number of lines left out."""
-
     lines: list[DiffLine]
     left_out: int
 
@@ -100,7 +98,6 @@ def patch_limit(count: int) -> int:
 
 
 def diff_of(patch: bytes, limit: int) -> Diff:
-    """A patch as whole lines, as many as fit into ``limit`` bytes of markup."""
     lines: list[DiffLine] = []
     left_out = length = 0
     for line in _diff_lines(patch.decode("utf-8", "replace")):
