@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from goalseek.cli.commands.iterate import climb
@@ -25,7 +25,6 @@ from goalseek.project import stop
 from goalseek.project.opening import open_project, provider_from_options
 from goalseek.providers.registry import make_permitted_provider
 from goalseek.providers.scripted import read_script
-from goalseek.records import IterationRecord
 from goalseek.values import Outcome, Reason
 
 DEFAULT = "digits"
@@ -141,38 +140,30 @@ def run(options: argparse.Namespace) -> int:
         "iterations": standing.tried,
         "kept": standing.outcomes.get(Outcome.KEPT, 0),
     }
-    print_answer(options, fields, "", *_moved_lines(records, time.monotonic() - began), *_closing_lines(loaded))
-    return exit_code
 
-
-def _moved_lines(records: Sequence[IterationRecord], elapsed: float) -> list[str]:
     def numbers_with(reason: Reason) -> str:
         found = [one.iteration for one in records if reason in [attempt.reason for attempt in one.attempts]]
-        return format_ranges(sorted(found)) or "none"
+        return format_ranges(sorted(found))
 
-    if numbers_with(Reason.MOVED) == "none":
-        return []
-    return [
-        f"several at once: {len(records) - 1} iterations in {format_duration(elapsed)}",
-        f"  merged onto what landed meanwhile, and measured there: {numbers_with(Reason.MOVED)}",
-        f"  in conflict with it, so given back to the author once: {numbers_with(Reason.CONFLICT)}",
-        "",
-    ]
-
-
-def _closing_lines(loaded: ManifestFile) -> list[str]:
-    name = loaded.manifest.project.name
-    relative = os.path.relpath(loaded.folder)
-    where = shlex.quote(str(loaded.folder) if relative.startswith("..") else relative)
+    lines = [""]
+    if moved := numbers_with(Reason.MOVED):
+        lines += [
+            f"several at once: {len(records) - 1} iterations in {format_duration(time.monotonic() - began)}",
+            f"  merged onto what landed meanwhile, and measured there: {moved}",
+            f"  in conflict with it, so given back to the author once: {numbers_with(Reason.CONFLICT) or 'none'}",
+            "",
+        ]
+    branch = f"goalseek/{loaded.manifest.project.name}"
+    relative = os.path.relpath(folder)
+    where = shlex.quote(str(folder) if relative.startswith("..") else relative)
+    lines.append(f"the repository: {folder}; main is as it was, the climb is on the branch {branch}")
     program = Path(sys.executable).with_name("goalseek")
-    is_reachable = shutil.which("goalseek") or not program.is_file()
-    return [
-        f"the repository: {loaded.folder}; main is as it was, the climb is on the branch goalseek/{name}",
-        *([] if is_reachable else [f"not on PATH:    alias goalseek={shlex.quote(str(program))}"]),
-        f"look at it:     cd {where}; goalseek log; goalseek show best --diff; git log --oneline goalseek/{name}",
-        "take it home:   goalseek promote",
-        f"remove it:      rm -rf {shlex.quote(str(loaded.folder))}",
-    ]
+    if program.is_file() and not shutil.which("goalseek"):
+        lines.append(f"not on PATH:    alias goalseek={shlex.quote(str(program))}")
+    lines.append(f"look at it:     cd {where}; goalseek log; goalseek show best --diff; git log --oneline {branch}")
+    lines += ["take it home:   goalseek promote", f"remove it:      rm -rf {shlex.quote(str(folder))}"]
+    print_answer(options, fields, *lines)
+    return exit_code
 
 
 def commit_command(files: Iterable[str]) -> str:

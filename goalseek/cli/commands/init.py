@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -179,8 +178,15 @@ def run(options: argparse.Namespace) -> int:
         print(f"note: {note}")
     if program:
         print(f"written: {program}: fill it in; an agent reads it with every prompt, as it stands on disk")
-    files = [os.path.relpath(file, folder) for file in (path, program, *uncommitted) if file]
-    print(f"next: {with_manifest_option(next_steps(loaded, questions.paths, files), path)}")
+    new_files = [os.path.relpath(file, folder) for file in (path, program, *uncommitted) if file]
+    following = "goalseek iterate"
+    if not loaded.manifest.provider:
+        writable = (loaded.folder / file for file in filter(matcher(loaded.manifest.scope.writable), questions.paths))
+        following = advise_provider(file.read_bytes() for file in filter(first_manifest.is_readable, writable))
+        if following != TUNE_ADVICE:
+            following = f"say who proposes: {following}.\n{_PROGRAM_PROPOSES}"
+    steps = f"{commit_command(new_files)}, then goalseek doctor, then {following}"
+    print(f"next: {with_manifest_option(steps, path)}")
     return 0
 
 
@@ -224,15 +230,3 @@ def _measure_until_number(
             answers = questions.ask_again(error.question, replace(answers, share=(*answers.share, *error.share)))
             if text and path.read_text("utf-8") != text:  # edited meanwhile
                 answers = first_manifest.answers_in(path)
-
-
-def next_steps(loaded: ManifestFile, paths: Sequence[str], new_files: Iterable[str]) -> str:
-    """What is to be done before the first climb; ``paths`` are the committed files below the manifest's folder."""
-    commit = f"{commit_command(new_files)}, then "
-    if loaded.manifest.provider:
-        return f"{commit}goalseek doctor, then goalseek iterate"
-    files = (loaded.folder / path for path in filter(matcher(loaded.manifest.scope.writable), paths))
-    advice = advise_provider(file.read_bytes() for file in filter(first_manifest.is_readable, files))
-    if advice == TUNE_ADVICE:
-        return f"{commit}goalseek doctor, then {advice}"
-    return f"{commit}goalseek doctor, then say who proposes: {advice}.\n{_PROGRAM_PROPOSES}"

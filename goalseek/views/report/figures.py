@@ -366,7 +366,16 @@ class ReportFigures:
         if label not in self.climb.counts:  # otherwise it is in bounds already
             label = label_of(record)
         if label.outcome == Outcome.BASELINE:
-            self._begin(record.epoch, record.digests.get("ruler", ""), "source" in record.digests)
+            before, ruler = self.climb, record.digests.get("ruler", "")
+            if before.baseline is None:
+                before.epoch, before.ruler = record.epoch, ruler
+            elif not ruler or ruler != before.ruler or "source" in record.digests:
+                # A climb begins: numbers of two rulers are never compared, nor those of other code.
+                if before.best and before.baseline.value is not None and before.best.value is not None:
+                    span, values = (before.baseline.iteration, before.last), (before.baseline.value, before.best.value)
+                    earlier = EarlierClimb(before.epoch, *span, *values, before.keeps)
+                    self.earlier = [*self.earlier, earlier][-_LIST_MOST:]
+                self.climb = Climb(record.epoch, ruler, before.first or before.baseline)
         climb = self.climb
         if label not in climb.counts and len(climb.counts) >= _LABELS_MOST:
             label = Label(label.outcome, "others")
@@ -404,19 +413,6 @@ class ReportFigures:
         idle = (moment - self.newest).total_seconds() if moment and self.newest else 0.0
         for incident in incidents_of(record, idle):
             climb.incidents.add(incident)
-
-    def _begin(self, epoch: int, ruler: str, has_other_code: bool) -> None:
-        # A climb begins at the first record under a ruler, as numbers of two are never compared; or of other code.
-        before = self.climb
-        if before.baseline is None:
-            before.epoch, before.ruler = epoch, ruler
-        if before.baseline is None or (ruler and ruler == before.ruler and not has_other_code):
-            return
-        if before.best and before.baseline.value is not None and before.best.value is not None:
-            figures = (before.baseline.iteration, before.last, before.baseline.value, before.best.value)
-            earlier = EarlierClimb(before.epoch, *figures, before.keeps)
-            self.earlier = [*self.earlier, earlier][-_LIST_MOST:]
-        self.climb = Climb(epoch, ruler, before.first or before.baseline)
 
 
 def _bounded_name(text: str, limit: int, names: Collection[str]) -> str:
