@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec import Struct, structs
 
@@ -54,7 +53,7 @@ class TipMoved(Exception):
         self.incumbent = incumbent
 
 
-class PriorAttempt(NamedTuple):
+class PriorAttempt(Struct, frozen=True):
     """What an attempt starts from: the edits of the attempt before it.
 
     ``tree`` is that of the iteration's last candidate, which it must not give again; "" before the first.

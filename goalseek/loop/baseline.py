@@ -26,7 +26,6 @@ from goalseek.loop.lanes import lanes_of
 from goalseek.loop.phases.log import log
 from goalseek.loop.phases.read_context import read_baseline_context, read_context_without_turn
 from goalseek.loop.phases.verify import verify_baseline
-from goalseek.measurement.ruler import Ruler
 from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Plan, Verdict
 from goalseek.project.config import Config
 from goalseek.project.landing import in_flight
@@ -52,32 +51,27 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     made_from = f"{ruler.digest} {project.repository.head()} {source or ''}"
     with lanes_of(project) as lanes:
         iteration = Iteration(project, config, lanes, None, made_from, phase_limit, is_limited=False)
-        return _record_baseline(iteration, ruler, source)
-
-
-def _record_baseline(iteration: Iteration, ruler: Ruler, source: str | None) -> IterationRecord:
-    project, config = iteration.project, iteration.config
-    step = iteration.steps.do
-    context = step(Phase.READ_CONTEXT, CheckpointName("context"), Context, read_baseline_context, iteration)
-    name = CheckpointName("candidate")
-    candidate = step(Phase.COMMIT, name, Candidate, _commit_baseline, iteration, context, source)
-    evidence, verdict = verify_baseline(iteration, ruler.digest, candidate)
-    decision = step(Phase.DECIDE, CheckpointName("verdict"), Decision, Decision, verdict)
-    if not decision.verdict:
-        iteration.steps.forget("evidence")
-        remedy = unseen_file_hint(project, config.manifest, evidence.verify, candidate.tree, iteration.folder)
-        error = baseline_error(decision.verdict, iteration.folder, remedy=remedy)
-        if source is None and (hint := _kept_hint(project, decision.verdict.reason)):
-            error.hint = f"{hint}; or {error.hint}"
-        raise error
-    warning = guard_warning(config.manifest.guard, "the baseline", evidence.guards, {})
-    values = [run.value for run in evidence.runs]
-    is_same = len(values) > 1 and len(set(values)) == 1
-    seed_note = fixed_seed_note(project.repository.objects, config, candidate.tree) if is_same else None
-    notes = tuple(str(note) for note in (warning, seed_note) if note)
-    result = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
-    result = structs.replace(result, source=resolve_source(project, source))
-    return log(iteration, result, ruler)
+        step = iteration.steps.do
+        context = step(Phase.READ_CONTEXT, CheckpointName("context"), Context, read_baseline_context, iteration)
+        name = CheckpointName("candidate")
+        candidate = step(Phase.COMMIT, name, Candidate, _commit_baseline, iteration, context, source)
+        evidence, verdict = verify_baseline(iteration, ruler.digest, candidate)
+        decision = step(Phase.DECIDE, CheckpointName("verdict"), Decision, Decision, verdict)
+        if not decision.verdict:
+            iteration.steps.forget("evidence")
+            remedy = unseen_file_hint(project, config.manifest, evidence.verify, candidate.tree, iteration.folder)
+            error = baseline_error(decision.verdict, iteration.folder, remedy=remedy)
+            if source is None and (hint := _kept_hint(project, decision.verdict.reason)):
+                error.hint = f"{hint}; or {error.hint}"
+            raise error
+        warning = guard_warning(config.manifest.guard, "the baseline", evidence.guards, {})
+        values = [run.value for run in evidence.runs]
+        is_same = len(values) > 1 and len(set(values)) == 1
+        seed_note = fixed_seed_note(project.repository.objects, config, candidate.tree) if is_same else None
+        notes = tuple(str(note) for note in (warning, seed_note) if note)
+        result = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
+        result = structs.replace(result, source=resolve_source(project, source))
+        return log(iteration, result, ruler)
 
 
 def _kept_hint(project: Project, reason: str) -> str:

@@ -109,8 +109,14 @@ class Invocation:
         self.note_stop(spending)
         if project.stop or not spending.ahead:
             return None if project.stop else config
-        waits = self._why_stop(config, spending, spending.ahead) or not self._has_room_for_call(config, spending)
-        return None if waits else config
+        if self._why_stop(config, spending, spending.ahead):
+            return None
+        limits = config.manifest.limits
+        if has_spending_limit(limits) and spending.is_first_call and not project.standing.tried:
+            return None  # beside the first call of a climb: nobody knows yet what one takes
+        standing = spending.added_to(project.standing.for_run(project.run_id), is_foreseen=True)
+        stop = find_limit(Phase.PLAN, limits, standing, project.activity.clock.now(), spending.call)
+        return None if stop else config  # the budgets hold another call, if those under way take what they usually do
 
     def note_stop(self, spending: Spending) -> None:
         """Notes the end that is reached whatever becomes of those under way ``beside``: they are a reason for none."""
@@ -120,7 +126,6 @@ class Invocation:
         self.project.stop = self.project.stop or stop
 
     def show_progress(self, spending: Spending) -> None:
-        """Shows values and budgets of now."""
         project = self.project
         assert self._config
         now = self._ends.spendings(self._count, time.monotonic() - self._began)
@@ -169,17 +174,6 @@ class Invocation:
         seconds = time.monotonic() - self._began
         ends_stop = self._ends.reached(project.standing, self._count + len(ahead), seconds)
         return stop or asked or ends_stop or self._script_end(ahead)
-
-    def _has_room_for_call(self, config: Config, spending: Spending) -> bool:
-        """Whether another call fits the budgets, if those under way take what they usually do.
-
-        Where a budget limits calls, none fits beside the first of a climb: nobody knows yet what it takes.
-        """
-        project, limits = self.project, config.manifest.limits
-        if has_spending_limit(limits) and spending.is_first_call and not project.standing.tried:
-            return False
-        standing = spending.added_to(project.standing.for_run(project.run_id), is_foreseen=True)
-        return find_limit(Phase.PLAN, limits, standing, project.activity.clock.now(), spending.call) is None
 
     def _script_end(self, ahead: tuple[Ahead, ...]) -> Stop | None:
         """The stop where a script or recordings have no more moves and nothing else bounds the iterations."""

@@ -29,7 +29,7 @@ _QUESTIONS_MOST = 100
 
 
 class BestCommit(Struct, frozen=True):
-    """The best commit of the climb so far, and its value."""
+    """The best commit of the climb so far."""
 
     iteration: int
     value: Number
@@ -73,18 +73,16 @@ class Notifier(Observer):
         self._asked: dict[int, str] = {}  # the line of each question, by its iteration
 
     def on_budget(self, text: str) -> None:
-        """Sent for "budget"."""
         self._notify(event="budget", why=text, line=text)
 
     def on_record(self, record: IterationRecord | SettleRecord | HoldoutRecord) -> None:
-        """The whole record of a kept change is sent for "kept"."""
         if isinstance(record, IterationRecord) and record.outcome == Outcome.KEPT:
             line = f"iteration {record.iteration} is kept: {record.why}; {record.hypothesis_summary}"
             about = {"iteration": record.iteration, "title": record.hypothesis_summary, "record": record}
             self._notify(event="kept", why=record.why, line=line, **about)
 
     def on_question(self, question: Question) -> None:
-        """Sent as the person may be elsewhere; once, whoever asks it again."""
+        """Sent once, whoever asks it again: the person may be elsewhere."""
         number, why, path = question.iteration, question.verdict.why, self._project.loaded.path
         line = f"iteration {number} waits for you ({why}): goalseek approve {number}, or decline {number}"
         self._asked[number] = line = with_manifest_option(line, path)

@@ -24,7 +24,7 @@ from goalseek.loop.phases.apply_change import change_between
 from goalseek.loop.phases.log import log
 from goalseek.loop.phases.read_context import read_context_without_turn
 from goalseek.loop.phases.verify import verify
-from goalseek.phase_values import Candidate, Change, Context, Decision, Evidence, IterationResult, Plan, Verdict
+from goalseek.phase_values import Candidate, Change, Context, Decision, IterationResult, Plan, Verdict
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord
 from goalseek.statistics.acceptance import guard_warning
@@ -72,18 +72,13 @@ def _record_revert(iteration: Iteration, number: int, commit: Commit, tree: str,
     verdict = structs.replace(
         measured, outcome=Outcome.KEPT, reason=Reason.TAKEN_BACK, why=reason, odds=None, needed=None
     )
-    result = IterationResult(
-        context,
-        verdict,
-        None,
-        change,
-        candidate,
-        evidence,
-        Decision(verdict),
-        notes=_notes(iteration, measured, evidence),
-        taken_back=number,
-    )
-    return log(iteration, result)
+    assert standing.baseline
+    # Neither the rule nor a guard decides about what a person takes back.
+    guards = iteration.config.manifest.guard
+    warning = guard_warning(guards, "the code without it", evidence.guards, standing.baseline.guards)
+    notes = (f"against the code with it: {measured.why}", *((warning,) if warning else ()))
+    parts = (None, change, candidate, evidence, Decision(verdict))
+    return log(iteration, IterationResult(context, verdict, *parts, notes=notes, taken_back=number))
 
 
 def _find_kept(project: Project, number: int) -> IterationRecord:
@@ -157,11 +152,3 @@ def _no_number_error(iteration: Iteration, number: int, verdict: Verdict) -> Goa
     message = f"iteration {number} stays: without it the code has no number: {verdict.why}"
     hint = "nothing has changed; what was kept after it may need it: take that back first"
     return GoalseekError(with_last_lines(message, printed), hint, BAD_FINDING)
-
-
-def _notes(iteration: Iteration, measured: Verdict, evidence: Evidence) -> tuple[str, ...]:
-    """What the rule says about the number, and a guard that the result breaks: neither decides."""
-    baseline, guards = iteration.standing.baseline, iteration.config.manifest.guard
-    assert baseline
-    warning = guard_warning(guards, "the code without it", evidence.guards, baseline.guards)
-    return (f"against the code with it: {measured.why}", *((warning,) if warning else ()))

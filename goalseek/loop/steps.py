@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from msgspec import structs
 
@@ -31,13 +31,6 @@ from goalseek.workspace.places import CachePaths
 Value = TypeVar("Value")
 Last = TypeVar("Last")
 Inputs = ParamSpec("Inputs")
-
-
-class FinishedStep(NamedTuple):
-    """A step that has a result, or was rejected."""
-
-    phase: Phase
-    seconds: float
 
 
 class StepRunner:
@@ -75,7 +68,7 @@ class StepRunner:
             cache(lambda calls_each: median_call(project.ledger.recent, calls_each)),
             self._standing,
         )
-        self._finished: dict[CheckpointName, FinishedStep] = {}
+        self._finished: dict[CheckpointName, tuple[Phase, float]] = {}
         self._digest = f"iteration {number} {source}".rstrip()
         self.resumed_from = tuple(self.chain()) if phase_limit is None else ()
 
@@ -138,7 +131,7 @@ class StepRunner:
         has_worked = False
         while callable(step := next_part(value)):
             if checkpoint:
-                self._finished[name] = FinishedStep(phase, spent)
+                self._finished[name] = (phase, spent)
             self._begin_part(phase, is_first=not has_worked)
             has_worked = True
             with self._seconds.of(phase) as taken:
@@ -148,7 +141,7 @@ class StepRunner:
         assert checkpoint
         if has_worked:
             self._count_phase()
-        self._finished[name], self._digest = FinishedStep(phase, checkpoint.seconds), checkpoint.seal
+        self._finished[name], self._digest = (phase, checkpoint.seconds), checkpoint.seal
         return value, step
 
     def has(self, *names: CheckpointName) -> bool:
@@ -198,8 +191,8 @@ class StepRunner:
     def seconds(self) -> dict[str, float]:
         """Seconds by phase, over all attempts, with those that a kill or a signal cut short."""
         by_phase: dict[str, float] = {}
-        for step in self._finished.values():
-            by_phase[step.phase] = by_phase.get(step.phase, 0.0) + step.seconds
+        for phase, spent in self._finished.values():
+            by_phase[phase] = by_phase.get(phase, 0.0) + spent
         counted = self._seconds.phases  # less than in the checkpoints only if it was removed, or power was cut
         return {phase: max(by_phase.get(phase, 0.0), counted.get(phase, 0.0)) for phase in {**by_phase, **counted}}
 
@@ -229,7 +222,7 @@ class StepRunner:
         return self.usage_log.spending(seconds)
 
     def _finish(self, name: CheckpointName, phase: Phase, seconds: float, usage: Usage) -> None:
-        self._finished[name], self.usage_log.answers[name] = FinishedStep(phase, seconds), usage
+        self._finished[name], self.usage_log.answers[name] = (phase, seconds), usage
 
     def _begin_part(self, phase: Phase, is_first: bool) -> None:
         """Before a phase, or a further part of it: asks the limits, and shows the phase."""

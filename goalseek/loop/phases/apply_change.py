@@ -12,9 +12,8 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from goalseek.disk import recreate_folder, remove_if_exists
 from goalseek.errors import Ended, LimitReached, Rejected
@@ -198,7 +197,7 @@ def _screening_of(iteration: Iteration, folder: Path) -> Screening:
     )
 
 
-class _Edits(NamedTuple):
+class _Edits(Struct, frozen=True):
     """The edits of a call in the workspace, on top of those of the attempt before."""
 
     iteration: Iteration
@@ -244,7 +243,7 @@ def _credential_refusal(screening: Screening, paths: Iterable[str], secrets: Red
     return None
 
 
-class _Diff(NamedTuple):
+class _Diff(Struct, frozen=True):
     """A tree, the patch that leads to it, and how many lines that adds and removes."""
 
     tree: str

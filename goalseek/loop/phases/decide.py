@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from msgspec import structs
 
-from goalseek.errors import Rejected
 from goalseek.git.objects import Entry
 from goalseek.ledger.artifacts import REVIEWS
 from goalseek.ledger.checkpoints import CheckpointName
@@ -24,7 +22,6 @@ from goalseek.project.approval import Approval, Question
 from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Request, ReviewSubject
 from goalseek.providers.answer import APPROVED, CHANGES_REQUESTED, REJECTED, clean_title
-from goalseek.providers.provider import Reply
 from goalseek.statistics.stacking import ELIGIBLE
 from goalseek.values import Outcome, Phase, Reason
 from goalseek.workspace.scope import overlap_matcher
@@ -72,16 +69,25 @@ def review_candidate(iteration: Iteration, attempt: OpenAttempt, decision: Decis
         reply, failure = ask(lambda: provider.review(call), iteration.steps.usage_log)
     call.host.record(reply, failure, b"")
     name, model = reply.provider or provider.reviewers[0].name, reply.model or provider.reviewers[0].model
-    final_decision = decision
+    reasons = tuple(reply.text.splitlines())
     if reply.title != APPROVED:
-        why = _why_reverted(name, reply, failure)
+        if failure:
+            why = f"{name}, who was to review it, gave no verdict: {failure.why}"
+        elif not reply.title:
+            why = f"the review of {name} has no verdict that can be read"
+        else:
+            said = "rejected it" if reply.title == REJECTED else "asks for changes"
+            why = f"{name}, who reviewed it, {said}: {clean_title('; '.join(reasons)) or 'no reason given'}"
         verdict = structs.replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.REVIEW_REJECTED, why=why)
-        final_decision = Decision(verdict, iteration.roll_back(candidate))
+        decision = Decision(verdict, iteration.roll_back(candidate))
     has_author = bool(provider.repairers) and not attempt.plan.stacked
     goes_on = reply.title == CHANGES_REQUESTED and attempt.cycle - attempt.moves <= table.max_cycles and has_author
-    review = Review(reply.title, tuple(reply.text.splitlines()), final_decision, goes_on, reply.usage, name, model)
-    _write_review(iteration.folder / REVIEWS / f"{attempt.cycle}.md", review, reply.output)
-    return review
+    path = iteration.folder / REVIEWS / f"{attempt.cycle}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    head = f"# {reply.title or decision.verdict.why}\n\nby {name} {model}".rstrip()
+    listed = "".join(f"- {reason}\n" for reason in reasons)
+    path.write_text(f"{head}\n\n{listed}\n{reply.output}", encoding="utf-8", errors="replace")
+    return Review(reply.title, reasons, decision, goes_on, reply.usage, name, model)
 
 
 def _instructions_to_undo(iteration: Iteration, tree: str) -> dict[str, Entry | None]:
@@ -113,41 +119,16 @@ def _showing_candidate(workspace: Workspace, edits: Mapping[str, Entry | None]) 
             tree.update(entries_before, label)
 
 
-def _why_reverted(name: str, reply: Reply, failure: Rejected | None) -> str:
-    reasons = clean_title("; ".join(reply.text.splitlines())) or "no reason given"
-    if failure:
-        return f"{name}, who was to review it, gave no verdict: {failure.why}"
-    if not reply.title:
-        return f"the review of {name} has no verdict that can be read"
-    if reply.title == REJECTED:
-        return f"{name}, who reviewed it, rejected it: {reasons}"
-    return f"{name}, who reviewed it, asks for changes: {reasons}"
-
-
-def _write_review(path: Path, review: Review, output: str) -> None:
-    """Writes the review for people."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    word = review.word or review.decision.verdict.why
-    head = f"# {word}\n\nby {review.provider} {review.model}".rstrip()
-    reasons = "".join(f"- {reason}\n" for reason in review.reasons)
-    path.write_text(f"{head}\n\n{reasons}\n{output}", encoding="utf-8", errors="replace")
-
-
 def needs_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> bool:
     """Whether this verdict waits for a person. A stored answer to it counts, even if the manifest no longer asks."""
     if iteration.steps.has(CheckpointName("word", attempt.cycle)):
         return True
-    is_asked = approval.requires_approval(iteration.config.manifest, decision.verdict)
-    return _has_answer(iteration, attempt) or (is_asked and iteration.may_land(decision))
-
-
-def _has_answer(iteration: Iteration, attempt: OpenAttempt) -> bool:
-    """Whether a person has answered; the newest question may be about a later attempt, where this one was moved."""
     logs = iteration.project.loaded.logs
     question = _question(iteration) if approval.approval_file(logs, iteration.number).exists() else None
-    if not (question and attempt.candidate and question.commit == attempt.candidate.commit):
-        return False
-    return approval.read_approval(logs, question) is not None
+    is_ours = question and attempt.candidate and question.commit == attempt.candidate.commit  # no later attempt's
+    if question and is_ours and approval.read_approval(logs, question):
+        return True
+    return approval.requires_approval(iteration.config.manifest, decision.verdict) and iteration.may_land(decision)
 
 
 def apply_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> Decision:
@@ -157,20 +138,22 @@ def apply_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decisio
     approved is not asked about again. Raises GoalseekError with exit code 5 where there is no answer, nobody at a
     terminal to ask, and nothing else under way.
     """
-    name, ask_person = CheckpointName("word", attempt.cycle), _ask_for_approval
-    decided = iteration.steps.do(Phase.APPROVE, name, Decision, ask_person, iteration, attempt, decision)
+    name, work = CheckpointName("word", attempt.cycle), _decide_by_answer
+    decided = iteration.steps.do(Phase.APPROVE, name, Decision, work, iteration, attempt, decision)
     if decided.verdict:
         iteration.approved.add(_patch(iteration, attempt))
     return decided
 
 
-def _ask_for_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> Decision:
-    project, candidate, question = iteration.project, attempt.candidate, _question(iteration)
+def _decide_by_answer(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> Decision:
+    logs, candidate, question = iteration.project.loaded.logs, attempt.candidate, _question(iteration)
     assert candidate and question and question.commit == candidate.commit
-    answer = approval.read_approval(project.loaded.logs, question) or _ask_person(iteration, attempt, question)
-    if answer == "approve":
+    answer = approval.read_approval(logs, question)
+    if answer is None and _patch(iteration, attempt) in iteration.approved:
+        answer = "approve"
+    if (answer or _ask_person(iteration, question)) == "approve":
         return decision
-    said = approval.read_answer(project.loaded.logs, question).get("why", "")
+    said = approval.read_answer(logs, question).get("why", "")
     why = f"a person declined it: {f'{said}; ' if said else ''}{decision.verdict.why}"
     if not (decision.verdict or decision.verdict.reason in ELIGIBLE):
         return structs.replace(decision, verdict=structs.replace(decision.verdict, why=why)) if said else decision
@@ -192,40 +175,33 @@ def recall_answer(iteration: Iteration, question: Question) -> Approval | None:
     return answer
 
 
-def _ask_person(iteration: Iteration, attempt: OpenAttempt, question: Question) -> Approval:
+def _ask_person(iteration: Iteration, question: Question) -> Approval:
     """Waits for a person's answer, at the terminal or of another process. Raises GoalseekError where nobody is there.
 
     Of several, the others go on meanwhile and may land, and the queue asks at the terminal.
     """
-    project, seat = iteration.project, iteration.seat
-    if _patch(iteration, attempt) in iteration.approved:
-        return "approve"
-    if seat.lanes.is_alone:
-        return _ask_at_terminal(iteration, question)
-    seat.leave_all()
-    project.watch.on_note(f"waits for your approval: {approval.commands_for(question)}")
-    project.show("running", iteration.number, Phase.APPROVE)
-    project.watch.on_question(question)
-    seat.question = question
-    while (answer := recall_answer(iteration, question)) is None:
-        project.pause()
-    seat.question = None
-    return answer
-
-
-def _ask_at_terminal(iteration: Iteration, question: Question) -> Approval:
-    project = iteration.project
+    project, seat, commands = iteration.project, iteration.seat, approval.commands_for(question)
+    answer: Approval | None = None
+    if not seat.lanes.is_alone:
+        seat.leave_all()
+        project.watch.on_note(f"waits for your approval: {commands}")
+        project.show("running", iteration.number, Phase.APPROVE)
+        project.watch.on_question(question)
+        seat.question = question
+        while (answer := recall_answer(iteration, question)) is None:
+            project.pause()
+        seat.question = None
+        return answer
 
     def poll_answer() -> Approval | None:
         project.activity.beat()
         return recall_answer(iteration, question)
 
-    answer = None
     if project.watch.is_attended():
-        project.show("waiting", question.iteration, Phase.APPROVE, next=approval.commands_for(question))
+        project.show("waiting", iteration.number, Phase.APPROVE, next=commands)
         project.watch.on_question(question)
         answer = project.watch.ask(question, poll_answer)
-        project.show("running", question.iteration, Phase.APPROVE)
+        project.show("running", iteration.number, Phase.APPROVE)
     if answer is None:
         raise approval.approval_error(question)
     return answer
