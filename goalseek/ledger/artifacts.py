@@ -78,10 +78,7 @@ def old_run_folders(runs: Path, newest: int | None, standing: Standing) -> list[
 
 
 def prune_artifacts(runs: Path, log: LogTable, standing: Standing, history: History) -> None:
-    """After an iteration is recorded: removes the folders and outputs that the manifest does not keep.
-
-    What cannot be removed stays, and is tried again after the next iteration.
-    """
+    """Removes the folders and outputs that the manifest does not keep; what cannot be removed is tried again later."""
     last = standing.last
     if last is None:
         return

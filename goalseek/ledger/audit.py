@@ -67,10 +67,7 @@ class Audit(Struct, frozen=True):
 
 
 class LedgerEntry(Struct, frozen=True, dict=True):
-    """A ledger commit with a record; ``before`` is the commit that it follows, "" for the chain's root.
-
-    ``row`` and ``record`` raise ValueError where the message is no record.
-    """
+    """A ledger commit; ``before`` is the one that it follows, "" for the root. What is no record raises ValueError."""
 
     commit: Commit
     before: str
@@ -86,10 +83,7 @@ class LedgerEntry(Struct, frozen=True, dict=True):
 
 
 def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = False) -> Audit:
-    """Walks the ledger from its ref to its root and names every difference. Only the lock's holder may call it.
-
-    ``is_rebuilding`` first writes ``results.jsonl`` again if the whole chain can be read.
-    """
+    """Names every difference; only the lock's holder may call it. ``is_rebuilding`` first writes ``results.jsonl``."""
     if is_rebuilding:
         repository.objects.bring_back()
     seal, seals = None, SEALS_CHECKED
@@ -254,10 +248,7 @@ class _Auditor:
                 yield Deviation("the seal does not hold", f"{folder.name}/{name}", "goalseek's seal", "another")
 
     def _check_commits(self, record: IterationRecord, tip: str) -> Iterator[Deviation]:
-        """Every difference between the record, which follows on ``tip``, and the commits that it names.
-
-        A ``tip`` of "" is not known.
-        """
+        """Every difference between the record and the commits that it names; a ``tip`` of "" is not known."""
         where = f"record {record.seq}"
         candidate = yield from self._load_commit(record.commit_hash, f"{where}, commit_hash")
         parent = yield from self._load_commit(record.parent_commit_hash, f"{where}, parent_commit_hash")

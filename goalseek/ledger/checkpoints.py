@@ -322,9 +322,6 @@ def unrecorded_usage(runs: Path, standing: Standing, run_id: str) -> tuple[Usage
 
 
 def unrecorded_seconds(folder: Path, run_id: str, follows: str) -> float:
-    """Active seconds of this run that are stored in ``folder`` and follow the record with the seal ``follows``.
-
-    For read-only commands: the seal is not checked.
-    """
+    """Active seconds in ``folder`` that follow the record with the seal ``follows``; seals are not checked."""
     total = math.fsum(Checkpoints(folder, None, run_id, follows).load_seconds().values())
     return total if math.isfinite(total) else 0.0

@@ -2,9 +2,6 @@
 
 Each measurement is logged, its files are kept in the run folder, and it is added to the evidence of an iteration. A
 bench that disappears during one is made again once: it lies in a cache that anybody may empty.
-
-What a command with ``once = true`` wrote is copied into later measurements of the same tree on its bench. The copy lies
-in the bench's folder, so that it goes with the bench; no command can write there.
 """
 
 from __future__ import annotations
@@ -163,9 +160,10 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
 
 
 class OnceFiles(Struct, frozen=True):
-    """The stored files of the commands with ``once = true``, for one tree under one ruler (``label``).
+    """What commands with ``once = true`` wrote, for later measurements of one tree under one ruler (``label``).
 
-    ``numbers`` are the guards read from what they printed or their times; None until all of them have run.
+    It lies in the bench's folder, and goes with the bench; no command can write there. ``numbers`` are the guards read
+    from what they printed or their times; None until all of them have run.
     """
 
     folder: Path
@@ -216,10 +214,7 @@ def _file_facts(folder: Path) -> Facts:
 
 
 class _Trial:
-    """One measurement under way: where its commands write, the stored files of ``once`` commands, and results so far.
-
-    ``stale`` are the outputs that this measurement did not write, with the reason.
-    """
+    """One measurement under way. ``stale`` are the outputs that it did not write, each with the reason."""
 
     def __init__(self, verifier: Verifier, spec: MeasurementSpec, log: Sink) -> None:
         self._verifier, self._spec, self._log = verifier, spec, log

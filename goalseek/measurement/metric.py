@@ -43,10 +43,7 @@ class NoNumber(Exception):
 
 
 def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
-    """The number at ``reading.query`` in a JSON document, or in a list of rows where ``is_lines``.
-
-    Raises NoNumber if the document does not parse, or the query gives nothing, or something that is no number.
-    """
+    """The number at ``reading.query`` in a JSON document, or in rows of JSON where ``is_lines``. Raises NoNumber."""
     import jmespath
 
     def make_object(members: list[tuple[str, Any]]) -> dict[str, Any]:

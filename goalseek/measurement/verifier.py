@@ -169,10 +169,7 @@ def _last_line(result: ProgramResult) -> str:
 
 
 def run_setup(verifier: Verifier, log: Sink) -> None:
-    """Runs ``setup`` once for this ruler, on the baseline's tree without the hidden files.
-
-    Raises NoNumber if it fails: nothing can be measured then.
-    """
+    """Runs ``setup`` once for this ruler, on the baseline's tree without the hidden files. Raises NoNumber."""
     setup, stored = verifier.manifest.setup, _storage(verifier)
     if setup is None:
         return
@@ -206,10 +203,7 @@ def copy_given_folders(verifier: Verifier, below: Path) -> None:
 
 
 def _given_paths(setup: Setup) -> tuple[str, ...]:
-    """The folders that setup gives. Raises GoalseekError for one outside of the project.
-
-    A ruler may have been pinned when a manifest could still name any path.
-    """
+    """Raises GoalseekError for a path outside of the project: old rulers could be pinned with any."""
     for path in setup.gives:
         try:
             normalize_path(path)

@@ -84,10 +84,7 @@ def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) ->
 
 
 class AcceptanceRule(Struct, frozen=True):
-    """The rule for one candidate. ``state`` and the baseline's guards are what was known before it was measured.
-
-    ``lines_saved`` are the lines by which the candidate is shorter than the incumbent.
-    """
+    """The rule for one candidate, by what was known before; ``lines_saved`` are the lines by which it is shorter."""
 
     metric: Metric
     guards: Sequence[Guard]
@@ -140,10 +137,7 @@ class AcceptanceRule(Struct, frozen=True):
         return verdict
 
     def _compare_plainly(self, values: Sequence[float]) -> Verdict:
-        """Keep if strictly better, by ``metric.min_delta`` at least.
-
-        An exact tie is kept only where it leaves fewer lines in the writable files (``lines_saved`` > 0).
-        """
+        """Keep if strictly better, by ``metric.min_delta`` at least; an exact tie only where it leaves fewer lines."""
         unit, value, incumbent = self.metric.unit, representative(values), self.state.value
         assert incumbent is not None
         delta = self._delta(value, incumbent)

@@ -117,10 +117,7 @@ def false_gain(sd: float, candidates: int) -> float:
 
 
 def repeats_for(sd: float, min_delta: float) -> int:
-    """How many repeats make a gain of ``min_delta`` 1.5 sd of their mean: ⌈(1.5·sd/D)²⌉, at least one.
-
-    Raises ValueError where ``min_delta`` is not more than zero.
-    """
+    """Repeats that make a gain D of ``min_delta`` 1.5 sd of their mean: ⌈(1.5·sd/D)²⌉. Raises ValueError if D <= 0."""
     if not min_delta > 0:
         raise ValueError("min_delta is more than zero")
     return max(1, math.ceil((1.5 * sd / min_delta) ** 2))
@@ -283,10 +280,7 @@ def _size(report: NoiseReport, size: float) -> str:
 
 
 def count_cases(values: Iterable[float]) -> int | None:
-    """The least number of cases, at most 30, of which all these numbers are exact shares; None where there is none.
-
-    Also None where they tell too little: all are 0, 1/2 or 1.
-    """
+    """The least number of cases, at most 30, that all are shares of; None if there is none, or all are 0, ½, 1"""
     distinct = set(values)
     counts = range(2, MOST_CASES + 1)
     count = next((n for n in counts if all(0 <= x <= 1 and round(x * n) / n == x for x in distinct)), 2)

@@ -32,10 +32,7 @@ def fresh_turn(own: str) -> str:
 
 
 class KeptGain(Struct, frozen=True):
-    """By how much a kept change's value is higher than its incumbent's: their difference, and that of their logarithms.
-
-    The second is 0 where a value has no logarithm.
-    """
+    """By how much a kept change's value is higher than its incumbent's, and its logarithm: 0 where there is none."""
 
     iteration: int
     author: str
@@ -44,10 +41,7 @@ class KeptGain(Struct, frozen=True):
 
 
 class Effort(Struct, frozen=True):
-    """A proposer's iterations under one ruler: the sums of its kept gains, active seconds and dollars.
-
-    ``is_priced`` says whether the dollars of all its tokens are known.
-    """
+    """A proposer's sums under one ruler. ``is_priced`` says whether the dollars of all its tokens are known."""
 
     tried: int = 0
     kept: int = 0
@@ -65,10 +59,7 @@ class Effort(Struct, frozen=True):
 
 
 class Turn(Struct, frozen=True):
-    """Who is asked for the next proposal: the first of ``names``, and where that is closed the next; and why.
-
-    ``is_new`` says that the turn begins with it.
-    """
+    """Who is asked next: the first of ``names``, and where that is closed the next. ``is_new``: it begins here."""
 
     names: tuple[str, ...]
     why: str = ""
