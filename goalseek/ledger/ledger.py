@@ -63,7 +63,6 @@ class Ledger:
         self.repository = repository
         self.history = History(results)
         self.seal = Seal.open(repository.own)
-        self.mended = ""
         self.head = repository.refs().ledger
         try:
             records.parse_record(repository.load_commit(self.head).last_line if self.head else "")

@@ -127,7 +127,8 @@ class Standing(Struct, frozen=True):
 
     def spending(self, seconds: float, usage: Usage, before_run: Usage | None = None, iterations: int = 0) -> Standing:
         """This standing with more spent; ``before_run`` is usage of earlier runs, and counts in the total alone."""
-        total = self.total.plus(seconds, usage, iterations).plus(0.0, before_run or Usage())
+        total = self.total.plus(seconds, usage, iterations)
+        total = total.plus(0.0, before_run) if before_run else total
         return structs.replace(self, spend=self.spend.plus(seconds, usage, iterations), total=total)
 
     @property
