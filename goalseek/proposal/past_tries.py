@@ -1,7 +1,6 @@
-"""Past tries as the agent may know them: outcome, value, reason, ideas, diffs, and the output of crashes.
+"""Past tries as the agent may know them: output of a command that sees hidden files never gets there.
 
-Output of a command that sees hidden files never gets there. What no record has is read from the sealed checkpoints of
-the run folders; where such a folder is gone, only that is missing.
+What no record has is read from the sealed checkpoints of the run folders; where one is gone, only that is missing.
 """
 
 from __future__ import annotations
@@ -75,13 +74,12 @@ def read_history(project: Project, best_iteration: int, manifest: Manifest, scop
         tries.append(structs.replace(past, changed_files=tuple(filter(is_visible, past.changed_files))))
     by_iteration = {record.iteration: record for record in records}
     nearest = [past for past, _ in rank_rejected(tries) if not by_iteration[past.iteration].stacked][:_DIFFS_READ]
-    diffs = share_room(
-        {
-            past.iteration: visible_patch(_read_patch(project, by_iteration[past.iteration]), past.changed_files)
-            for past in nearest
-        }
-    )
-    return tuple(structs.replace(past, diff=diffs.get(past.iteration, "")) for past in tries)
+    diffs = {}
+    for past in nearest:
+        patch = _read_patch(project, by_iteration[past.iteration])
+        diffs[past.iteration] = visible_patch(patch, past.changed_files)
+    shown = share_room(diffs)
+    return tuple(structs.replace(past, diff=shown.get(past.iteration, "")) for past in tries)
 
 
 def rank_rejected(tries: Sequence[PastIteration]) -> list[tuple[PastIteration, bool]]:
@@ -98,11 +96,11 @@ def rank_rejected(tries: Sequence[PastIteration]) -> list[tuple[PastIteration, b
             return False, False, -past.gain
         return not of_incumbent, True, -past.iteration
 
-    def is_of_incumbent(past: PastIteration) -> bool:
-        return past.iteration > last_keep if past.of_incumbent is None else past.of_incumbent
-
-    rejected = (past for past in tries if past.outcome == Outcome.REVERTED)
-    return sorted(((past, is_of_incumbent(past)) for past in rejected), key=rank)
+    rows = []
+    for past in tries:
+        if past.outcome == Outcome.REVERTED:
+            rows.append((past, past.iteration > last_keep if past.of_incumbent is None else past.of_incumbent))
+    return sorted(rows, key=rank)
 
 
 def _read_patch(project: Project, record: IterationRecord) -> bytes:
@@ -275,7 +273,7 @@ def _words_of(text: str) -> set[str]:
 
 
 def _stored_plan(project: Project, record: IterationRecord) -> dict[str, Any]:
-    return _stored(project, record, "plan") or _stored(project, record, "plan", 2)
+    return _stored(project, record, "plan") or _stored(project, record, "plan", 2)  # the answer after one without any
 
 
 def _stored(project: Project, record: IterationRecord, answer: str, number: int = 1) -> dict[str, Any]:

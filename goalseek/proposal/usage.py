@@ -1,7 +1,6 @@
 """Usage of the provider's calls since the last record, the usual usage of a call, and the forecast for a night.
 
-Each call is stored before its program starts. A call without an answer was killed together with goalseek, or its answer
-no longer counts: it was paid for all the same, and the next record is charged for it.
+Each call is stored before its program starts: one without an answer was paid for too, and the next record is charged.
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
 """What a failed call means: its provider is closed for now, refuses us, or has failed; and what follows from that.
 
-Every call without an answer raises Failed, of one kind of six. Which of them a coding agent's output means, its preset
-says. What the kind means is said here, and ``fallback`` acts on it:
-
-* closed: a limit, an outage. The next provider is asked, or the run waits. It costs no iteration.
-* refused: a key or a login that is missing or not accepted. The next provider is asked; without one the run ends.
-* failed: anything else. The same is asked three times more, unless it ran past its limit, then the next; then the
-  iteration ends with that failure.
+Which kind of failure a coding agent's output is, its preset says; ``fallback`` acts on what the kind means.
 """
 
 from __future__ import annotations
@@ -24,9 +18,9 @@ from goalseek.values import Outcome, Reason, Usage
 
 
 class Meaning(Enum):
-    CLOSED = "closed"
-    REFUSED = "refused"
-    FAILED = "failed"
+    CLOSED = "closed"  # by a limit or an outage: the next is asked, or the run waits; it costs no iteration
+    REFUSED = "refused"  # its key or login is missing or not accepted: the next is asked, or else the run ends
+    FAILED = "failed"  # asked three times more, unless it ran past its limit; then the next, or the iteration ends
 
 
 IN_WORDS: dict[Kind, str] = {

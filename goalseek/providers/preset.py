@@ -48,8 +48,13 @@ class Printed(Struct, frozen=True):
     stderr: str
     read: Callable[[str], str]
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        return json_rows(self.stdout)
+    def rows(self, file: str = "") -> Iterator[dict[str, Any]]:
+        """The lines that are JSON objects, of standard output or of the newest such file in its HOME."""
+        text = self.read(file) if file else self.stdout
+        for line in text.split("\n"):  # JSON may hold other characters that end a line, as they are
+            row = json_or_none(line) if line.startswith("{") else None
+            if isinstance(row, dict):
+                yield row
 
 
 class Trouble(Struct, frozen=True):
@@ -114,14 +119,6 @@ def json_or_none(text: str | bytes) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def json_rows(text: str) -> Iterator[dict[str, Any]]:
-    for line in text.split("\n"):  # JSON may hold other characters that end a line, as they are
-        if line.startswith("{"):
-            row = json_or_none(line)
-            if isinstance(row, dict):
-                yield row
 
 
 def inner(value: Any, *keys: str) -> Any:

@@ -1,7 +1,4 @@
-"""Providers: plan a change, and make it in the folder of the call; what they get, give and raise.
-
-A provider never sees the repository, the ledger or the decision: all that it may know is in its call.
-"""
+"""Providers: what they get, give and raise. One sees neither repository nor ledger nor decision, only its call."""
 
 from __future__ import annotations
 

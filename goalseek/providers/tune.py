@@ -1,7 +1,6 @@
 """The provider ``tune``: proposes other values for marked constants, with Optuna's samplers: no model, key or network.
 
-No state is kept between two calls: each builds a study from the records' titles, so a resumed climb knows what it
-tried, and the same history gives the same proposal in any process.
+Each call builds a study from the records' titles: the same history gives the same proposal in any process.
 """
 
 from __future__ import annotations

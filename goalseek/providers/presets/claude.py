@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import structs
 
 from goalseek.providers.credentials import Credential, api_keys
 from goalseek.providers.outcome import RATE_LIMITED, kind_of_status
-from goalseek.providers.preset import (
-    Answer,
-    Kind,
-    Part,
-    Preset,
-    Printed,
-    Trouble,
-    count,
-    dollars,
-    inner,
-    json_rows,
-    text_of,
-)
+from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
 from goalseek.values import Usage
 
 _READING = "Read,Glob,Grep"
@@ -61,7 +50,7 @@ def read(printed: Printed) -> Answer:
         elif row.get("subtype") == "api_retry" and row.get("error_status") == RATE_LIMITED and reset is None:
             reset = (dollars(row, "retry_delay_ms") or 0.0) / 1000 or None
     if not result:
-        usage, whole_session = _partial_usage(printed.read(_TRANSCRIPT.format(session or "*")), answers)
+        usage, whole_session = _partial_usage(printed.rows(_TRANSCRIPT.format(session or "*")), answers)
         trouble = Trouble(_kind(None, declared), "it printed no result")
         return Answer("", usage, session, trouble=trouble, whole_session=whole_session)
     by_model = result.get("modelUsage")
@@ -90,10 +79,10 @@ def _answer_usage(row: dict[str, Any]) -> dict[str, Usage]:
     return {str(inner(row, "message", "id")): usage} if usage.tokens else {}
 
 
-def _partial_usage(transcript: str, answers: dict[str, Usage]) -> tuple[Usage, tuple[str, ...]]:
+def _partial_usage(transcript: Iterable[dict[str, Any]], answers: dict[str, Usage]) -> tuple[Usage, tuple[str, ...]]:
     """The usage of a call that printed no result: that of the answers it printed, or of its whole session."""
     stored: dict[str, Usage] = {}
-    for row in json_rows(transcript):
+    for row in transcript:
         if row.get("type") == "assistant":
             stored.update(_answer_usage(row))
     if not answers:

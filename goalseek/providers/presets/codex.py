@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from goalseek.providers.credentials import Credential, api_keys
@@ -18,7 +19,6 @@ from goalseek.providers.preset import (
     dollars,
     inner,
     json_or_none,
-    json_rows,
     text_of,
 )
 from goalseek.values import Usage
@@ -63,7 +63,7 @@ def read(printed: Printed) -> Answer:
             failed = text_of(row, "error", "message")
     trouble = None
     if failed is not None or not is_complete:
-        total, error, reset = _read_rollout(printed.read(_ROLLOUT.format(session)))
+        total, error, reset = _read_rollout(printed.rows(_ROLLOUT.format(session)))
         trouble = _trouble(failed, error, reset)
     whole, cached = (count(total, name) for name in ("input_tokens", "cached_input_tokens"))
     usage = Usage(max(whole - cached, 0), cached, count(total, "output_tokens"))
@@ -71,10 +71,10 @@ def read(printed: Printed) -> Answer:
     return Answer("" if trouble else text, usage, session, "", trouble, whole_session=whole_session)
 
 
-def _read_rollout(rollout: str) -> tuple[Any, Any, float | None]:
+def _read_rollout(rollout: Iterable[dict[str, Any]]) -> tuple[Any, Any, float | None]:
     """The session's total usage, the error of its last turn, and when the limits that are used up are lifted."""
     total = error = reset = None
-    for row in json_rows(rollout):
+    for row in rollout:
         event = row.get("payload")
         kind = inner(event, "type")
         if kind == "token_count":

@@ -8,19 +8,7 @@ from itertools import islice
 
 from goalseek.providers.credentials import Credential, api_keys
 from goalseek.providers.outcome import kind_of_status
-from goalseek.providers.preset import (
-    Answer,
-    Kind,
-    Part,
-    Preset,
-    Printed,
-    Trouble,
-    count,
-    inner,
-    json_or_none,
-    json_rows,
-    text_of,
-)
+from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, inner, json_or_none, text_of
 from goalseek.values import Usage
 
 _SHELL = ("run_shell_command",)
@@ -69,7 +57,7 @@ def read(printed: Printed) -> Answer:
 def _read_chat(printed: Printed) -> Usage:
     """The usage of this call's answers in the session's file."""
     answers: dict[str, Usage] = {}
-    for row in json_rows(printed.read(_CHAT)):
+    for row in printed.rows(_CHAT):
         # A call begins with a ``startTime``; one that resumes sets the session, in another minute only that.
         if row.get("startTime") or inner(row, "$set", "sessionId"):
             answers = {}
