@@ -11,6 +11,7 @@ import re
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from pathlib import Path
 
 from msgspec import Struct, structs
 
@@ -91,18 +92,15 @@ def check_allowed_paths(subject: Subject) -> Iterator[Finding]:
     confines, manifest = subject.project.confines, subject.config.manifest
     if confines.level.name == "none":
         return
-    verify, agent = (
-        program_environment(variables, {}, confines.scratch) for variables in (manifest.env.verify, manifest.env.agent)
-    )
-    commands: list[tuple[str | Sequence[str], dict[str, str], str]]
-    commands = [(command.run, verify, command.cwd) for command in manifest.verify]
-    commands += [(manifest.setup.run, verify, ".")] if manifest.setup else []
-    commands += [(words, agent, ".") for words in manifest_commands(subject.project.loaded)]
-    reasons = {
-        path: why
-        for command, variables, folder in commands
-        for path, why in confines.required_paths([command], variables, folder).items()
-    }
+    verify = program_environment(manifest.env.verify, {}, confines.scratch)
+    agent = program_environment(manifest.env.agent, {}, confines.scratch)
+    reasons: dict[Path, str] = {}
+    for command in manifest.verify:
+        reasons |= confines.required_paths([command.run], verify, command.cwd)
+    if manifest.setup:
+        reasons |= confines.required_paths([manifest.setup.run], verify)
+    for words in manifest_commands(subject.project.loaded):
+        reasons |= confines.required_paths([words], agent)
     reasons |= dict.fromkeys(confines.shared, "scope.share")
     reasons |= dict.fromkeys(confines.readable(), "sandbox.read")
     reasons |= dict.fromkeys(confines.devices(), "sandbox.devices, for VERIFY only")

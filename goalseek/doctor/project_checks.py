@@ -151,9 +151,8 @@ def summarize_scope(subject: Subject) -> Iterator[Finding]:
     unlisted = [quote_path(path) for path in subject.entries if subject.config.scope.unlisted_instructions(path)]
     texts = [f"{'' if any(_lost_globs(subject)) else 'every glob matches: '}{', '.join(parts)}"]
     texts += [f"kept from the agent as well: {abbreviate(own)}"] if own else []
-    texts += (
-        [f"agents take instructions from it, so no candidate changes it: {abbreviate(unlisted)}"] if unlisted else []
-    )
+    if unlisted:
+        texts.append(f"agents take instructions from it, so no candidate changes it: {abbreviate(unlisted)}")
     texts += [f"generated and never committed: {', '.join(scope.generated)}"] if scope.generated else []
     texts += [f"shared, not copied: {', '.join(scope.share)}"] if scope.share else []
     yield Finding("good", "; ".join(texts))
@@ -279,9 +278,8 @@ def check_named_files(subject: Subject) -> Iterable[Finding]:
     project, manifest = subject.project, subject.project.loaded.manifest
     folder = project.repository.top / project.places.prefix
     named = [("scope.share", name, "make it", Path.exists) for name in manifest.scope.share]
-    named += (
-        [("project.program", manifest.project.program, "write it", Path.is_file)] if manifest.project.program else []
-    )
+    if program := manifest.project.program:
+        named.append(("project.program", program, "write it", Path.is_file))
     named += [("cheat", cheat.patch, "write it", Path.is_file) for cheat in manifest.cheat]
     for key, name, remedy, is_there in named:
         if not is_there(folder / name):
