@@ -132,7 +132,6 @@ def format_distinct(*values: float, unit: str = "") -> tuple[str, ...]:
 
 
 def better_or_worse(gain: float) -> str:
-    """``worse`` for a loss, else ``better``."""
     return "worse" if gain < 0 else "better"
 
 

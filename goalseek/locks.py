@@ -87,13 +87,25 @@ def project_lock(
     lock.
     """
     while True:
-        descriptor = _open_lock_file(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                descriptor = open_lock(folder / LOCK)
+            except PermissionError as error:
+                message = f"this climb is another account's, which alone may go on with it: {folder}: {error.strerror}"
+                hint = "give your manifest a project.name of its own, or climb in a clone that fetched refs/goalseek/*"
+                raise GoalseekError(message, hint, StopReason.REPOSITORY) from None
+        except FileNotFoundError:  # a refused first run took the folder away
+            continue
         try:
             try:
-                _acquire(descriptor)
+                for _ in range(5):  # ``lock_holder`` holds it for a moment only
+                    if try_lock(descriptor):
+                        break
+                    time.sleep(0.01)
+                else:
+                    raise _locked_error(_read_holder(descriptor), activity, str(manifest))
                 is_in_place = os.path.samestat(os.stat(folder / LOCK), os.fstat(descriptor))
-            except BlockingIOError:
-                raise _locked_error(_read_holder(descriptor), activity, str(manifest)) from None
             except FileNotFoundError:
                 is_in_place = False
             except OSError as error:
@@ -110,27 +122,6 @@ def project_lock(
             return
         finally:
             os.close(descriptor)
-
-
-def _open_lock_file(folder: Path) -> int:
-    while True:
-        with contextlib.suppress(FileNotFoundError):  # a refused first run took the folder away
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                return open_lock(folder / LOCK)
-            except PermissionError as error:
-                message = f"this climb is another account's, which alone may go on with it: {folder}: {error.strerror}"
-                hint = "give your manifest a project.name of its own, or climb in a clone that fetched refs/goalseek/*"
-                raise GoalseekError(message, hint, StopReason.REPOSITORY) from None
-
-
-def _acquire(descriptor: int) -> None:
-    """Takes the lock. ``lock_holder`` holds it for a moment only, so a few tries are made. Raises BlockingIOError."""
-    for _ in range(4):
-        if try_lock(descriptor):
-            return
-        time.sleep(0.01)
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def lock_holder(folder: Path) -> Holder | None:
@@ -199,7 +190,6 @@ def _locked_error(holder: Holder, activity: Callable[[], str], manifest: str) ->
 
 
 NAMED_LOCKS_FOLDER = Path("/tmp")
-_PAUSE_SECONDS = 0.1
 _LOOK_SECONDS = 0.5
 
 
@@ -207,7 +197,7 @@ _LOOK_SECONDS = 0.5
 def exclusive_lock(
     name: str,
     wait_context: Callable[[str], AbstractContextManager[object]],
-    pause: Callable[[], None] = lambda: time.sleep(_PAUSE_SECONDS),
+    pause: Callable[[], None],
     folder: Path | None = None,
     doing: str = "measures with it",
     holders: list[int] | None = None,
@@ -215,7 +205,6 @@ def exclusive_lock(
     """Waits for the lock ``name`` and holds it for this block; "none" is no lock.
 
     Threads of one climb that give the same list of ``holders`` hold it together, until the last of them lets go.
-
     ``wait_context`` gives the context of a wait from a sentence that says for what; it is entered only where somebody
     else holds the lock, and ``pause`` is called meanwhile, again and again. Raises GoalseekError where the lock cannot
     be opened. All who share a lock must give the same ``folder``; ``doing`` is what the holder does, in words.
@@ -228,7 +217,9 @@ def exclusive_lock(
     holders.append(descriptor)
     try:
         if not try_lock(descriptor):
-            with wait_context(f"waits for {name}: {_describe_holder(descriptor)} {doing}"):
+            note = os.pread(descriptor, 20, 0).decode("ascii", "replace")
+            holder = f"process {note}" if note.isdigit() else "another process"
+            with wait_context(f"waits for {name}: {holder} {doing}"):
                 while not try_lock(descriptor):
                     pause()
         with contextlib.suppress(OSError):  # another user's file may be locked, not written to
@@ -264,15 +255,10 @@ def try_lock(descriptor: int) -> bool:
     return False
 
 
-def _describe_holder(descriptor: int) -> str:
-    note = os.pread(descriptor, 20, 0).decode("ascii", "replace")
-    return f"process {note}" if note.isdigit() else "another process"
-
-
 class Baton(contextlib.AbstractContextManager["Baton"]):
     """Held by the one thread that runs goalseek's own code; whoever waits for something lets go of it meanwhile.
 
-    So nothing that threads share is ever touched by two of them at once. ``news`` is set by each ``notice``.
+    So nothing that threads share is touched by two of them at once. ``news`` is set by each ``notice``.
     """
 
     def __init__(self) -> None:
@@ -281,7 +267,6 @@ class Baton(contextlib.AbstractContextManager["Baton"]):
         self._changed = threading.Condition(self._lock)
 
     def __enter__(self) -> Baton:
-        """Waits until nobody else holds it."""
         with contextlib.ExitStack() as stack:
             with deferring_signals():  # one that came meanwhile ends the wait, and must not leave it taken for ever
                 self._lock.acquire()
@@ -298,7 +283,7 @@ class Baton(contextlib.AbstractContextManager["Baton"]):
         with contextlib.ExitStack() as stack:
             with deferring_signals():
                 self._lock.release()
-                stack.callback(self._take)
+                stack.callback(self._acquire)
             yield
 
     def wait_until(self, is_due: Callable[[], bool], pause: Callable[[], None]) -> None:
@@ -315,6 +300,6 @@ class Baton(contextlib.AbstractContextManager["Baton"]):
         self._changed.notify_all()
         self.news.set()
 
-    def _take(self) -> None:
+    def _acquire(self) -> None:
         with deferring_signals():
             self._lock.acquire()

@@ -240,7 +240,6 @@ class Evidence(Struct, frozen=True):
         return bool(self.runs) and self.runs[-1].of == "incumbent" and self.runs[-1].value is None
 
     def plus(self, more: Evidence) -> Evidence:
-        """This evidence and that of a later measurement together."""
         return structs.replace(
             self,
             runs=self.runs + more.runs,

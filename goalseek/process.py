@@ -26,7 +26,7 @@ _mark: ContextVar[str] = ContextVar("mark", default="")
 
 
 def inherited_variables(names: Iterable[str]) -> dict[str, str]:
-    """The variables of our environment that have these names, as far as they are set."""
+    """Those of our environment that are set."""
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
@@ -129,24 +129,24 @@ def install_signal_handlers() -> None:
     twice, and both the system and the shell signal that a terminal was closed. A signal that was ignored when we
     started, as under ``nohup``, stays ignored.
     """
+
+    def raise_once(number: int, frame: FrameType | None) -> None:
+        if is_ending():
+            return
+        _last_signal_at[:] = [time.monotonic()]
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise Interrupted(number)
+
     _last_signal_at.clear()
     for number in ENDING_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _raise_once)
+            signal.signal(number, raise_once)
 
 
 def is_ending() -> bool:
     """Whether a signal that ends the tool came within the last ten seconds."""
     return bool(_last_signal_at) and time.monotonic() - _last_signal_at[0] < SAME_SIGNAL_SECONDS
-
-
-def _raise_once(number: int, frame: FrameType | None) -> None:
-    if is_ending():
-        return
-    _last_signal_at[:] = [time.monotonic()]
-    if number == signal.SIGINT:
-        raise KeyboardInterrupt
-    raise Interrupted(number)
 
 
 def wait_for_line() -> None:
@@ -209,13 +209,11 @@ def kill_marked(token: str, grace: float) -> int:
     SIGTERM first; programs still alive after ``grace`` seconds get SIGKILL. Returns when none is alive. Without a
     /proc, none is found.
     """
-    pids = marked_pids(token)
-    for pid in pids:
-        _send(pid, signal.SIGTERM)
+    pids = survivors = marked_pids(token)
+    _send(pids, signal.SIGTERM)
     wait_for_marked(token, grace if pids else 0.0)
-    while pids and (survivors := marked_pids(token)):
-        for pid in survivors:
-            _send(pid, signal.SIGKILL)
+    while survivors and (survivors := marked_pids(token)):
+        _send(survivors, signal.SIGKILL)
         time.sleep(0.005)
     return len(pids)
 
@@ -257,9 +255,10 @@ def marked_pids(token: str) -> list[int]:
     return pids
 
 
-def _send(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
+def _send(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
 
 
 def seconds_with_sleep() -> float:

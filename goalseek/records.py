@@ -16,8 +16,6 @@ from goalseek.values import Attempt, CommandRun, Number, Outcome, Reason, Usage,
 SCHEMA = 2
 READABLE_SCHEMAS = (1, SCHEMA)
 PROVIDER_FAILED = (Reason.PROVIDER_FAILED, Reason.PROVIDER_TIMEOUT)
-
-
 NEWER_SCHEMA_HINT = "update goalseek, and run the same command again"
 
 
@@ -266,7 +264,6 @@ class SettleRecord(Head, kw_only=True, frozen=True):
 
     @property
     def result(self) -> SettledDifference:
-        """What came of it."""
         figures = self.baseline, self.best, self.difference, self.interval, self.in_percent, self.unit
         return SettledDifference(len(self.pairs), *figures)
 
@@ -303,8 +300,6 @@ KINDS: dict[str, type[Record]] = {
 
 
 class _Kind(Struct):
-    """The part of a record that says which kind it is."""
-
     kind: Any = None
     schema: Any = None
 

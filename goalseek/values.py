@@ -18,8 +18,6 @@ from msgspec import Struct
 
 
 class Outcome(StrEnum):
-    """The outcome of an iteration, as its record has it."""
-
     BASELINE = "baseline"
     KEPT = "kept"
     REVERTED = "reverted"
@@ -158,12 +156,10 @@ class Usage(Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """Input, cached and output tokens together."""
         return self.input_tokens + self.cached_tokens + self.output_tokens
 
     @property
     def has_cost(self) -> bool:
-        """Whether a cost in dollars was reported."""
         return self.cost_usd is not None or self.about_usd is not None
 
     @classmethod
@@ -188,7 +184,6 @@ class Usage(Struct, frozen=True):
 
     @property
     def _lacks_cost(self) -> bool:
-        """Whether the cost of some of the tokens is not known."""
         return self.cost_is_partial or bool(self.tokens and not self.has_cost)
 
 
@@ -224,7 +219,6 @@ class Stop(Struct, frozen=True):
 
     @property
     def exit_code(self) -> int:
-        """The contract's exit code for this reason."""
         return EXIT_CODES[self.reason]
 
 
@@ -325,7 +319,6 @@ class Finding(Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing must be mended."""
         return self.level != "wrong"
 
     def __str__(self) -> str:

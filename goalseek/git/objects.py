@@ -348,7 +348,6 @@ class Objects:
         return entries
 
     def files(self, tree: str) -> dict[str, Entry]:
-        """Every file of a tree, at any depth."""
         try:
             listing = self.git("ls-tree", "-r", "-z", "--full-tree", tree)
         except GitFailed:
@@ -401,7 +400,6 @@ class Objects:
         return reply
 
     def hash_of(self, content: bytes, kind: str = "blob") -> str:
-        """The hash that an object of this kind has, unwritten."""
         stored = f"{kind} {len(content)}\0".encode() + content
         return hashlib.new(self.object_format, stored, usedforsecurity=False).hexdigest()
 

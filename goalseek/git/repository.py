@@ -41,7 +41,6 @@ class Commit(Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """The first line of its message."""
         return self.message.split("\n", 1)[0]
 
     @property
@@ -137,7 +136,6 @@ class Repository:
         return self._objects
 
     def make_own(self) -> None:
-        """Makes goalseek's own folder in the repository."""
         self.own.mkdir(parents=True, exist_ok=True)
 
     def _open_objects(self) -> Objects:
@@ -157,7 +155,6 @@ class Repository:
         return objects
 
     def close(self) -> None:
-        """Ends the git processes."""
         if self._objects:
             self._objects.close()
             self._objects = None
@@ -201,11 +198,9 @@ class Repository:
         return commit
 
     def tree_of(self, commit: str) -> str:
-        """The tree of a commit."""
         return self.load_commit(commit).tree
 
     def files_of(self, commit: str) -> dict[str, Entry]:
-        """The files of a commit's tree."""
         return self.objects.files(self.tree_of(commit))
 
     def load_commit(self, name: str) -> Commit:

@@ -242,13 +242,13 @@ def test_a_wait_ends_when_it_is_over_though_the_clock_was_set_back(
 
 
 def test_a_link_in_the_place_of_a_lock_is_said_and_not_followed(tmp_path: Path) -> None:
-    with locks.exclusive_lock("gpu0", contextlib.nullcontext, folder=tmp_path):
+    with locks.exclusive_lock("gpu0", contextlib.nullcontext, lambda: None, tmp_path):
         (lock,) = tmp_path.glob("goalseek-exclusive-*")
     lock.unlink()
     lock.symlink_to(tmp_path / "elsewhere")
     with (
         pytest.raises(GoalseekError, match="cannot open the lock"),
-        locks.exclusive_lock("gpu0", contextlib.nullcontext, folder=tmp_path),
+        locks.exclusive_lock("gpu0", contextlib.nullcontext, lambda: None, tmp_path),
     ):
         pytest.fail("it was opened")
     assert not (tmp_path / "elsewhere").exists()

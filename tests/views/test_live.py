@@ -193,7 +193,7 @@ def test_a_wait_takes_the_phases_place_and_is_not_charged_to_it(slow: Project, g
     slow.set_manifest({"metric": metric, "env": {"verify": {"set": {"WAIT": str(go)}}}})
     told = f"waits for {name}: process {os.getpid()} measures with it"
     with Shown(slow.folder, "iterate", columns=100) as shown, contextlib.ExitStack() as held:
-        held.enter_context(locks.exclusive_lock(name, lambda text: contextlib.nullcontext()))
+        held.enter_context(locks.exclusive_lock(name, lambda text: contextlib.nullcontext(), lambda: None))
         assert panel_of(shown.until(is_waiting))["waiting"] == told
         with Shown(slow.folder, "status", "--watch", columns=100) as other:
             assert panel_of(other.until(is_waiting))["waiting"] == told
