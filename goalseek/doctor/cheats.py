@@ -14,7 +14,6 @@ from msgspec import Struct, structs
 from goalseek.doctor.isolation import cheat_remedy
 from goalseek.evaluation.measurements import Target, measure_in_turn
 from goalseek.git.merge import PatchError, patch_tree
-from goalseek.git.objects import count_lines
 from goalseek.git.paths import quote_path
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence, Verdict
@@ -73,8 +72,8 @@ def apply_cheat(project: Project, config: Config, tree: str, name: str) -> Appli
     if candidate == tree:
         why = "it changes nothing that a candidate may change"
         return AppliedCheat(name, verdict=Verdict(Outcome.SKIPPED, Reason.NO_CHANGE, why), left_out=strays)
-    added, removed = count_lines(objects.git("diff-tree", "--numstat", "-r", tree, candidate))
-    return AppliedCheat(name, tree=candidate, left_out=strays, lines_saved=removed - added)
+    diff = objects.diff(tree, candidate)
+    return AppliedCheat(name, tree=candidate, left_out=strays, lines_saved=diff.lines_removed - diff.lines_added)
 
 
 def verdict_on(

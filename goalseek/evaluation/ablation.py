@@ -15,7 +15,6 @@ from msgspec import Struct
 from goalseek.errors import GoalseekError
 from goalseek.evaluation import measurements
 from goalseek.evaluation.measurements import MeasuredValue, Target
-from goalseek.git.objects import count_lines
 from goalseek.ledger.promote import KeptChain, commit_title, leave_out
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric
@@ -118,8 +117,8 @@ class _Comparison:
         if isinstance(measured, Failure):
             return AblatedChange(number, f"{name}, stays: without it there is no number: {measured.why}", True, 0.0)
         difference, errors = self._difference(measured)
-        added, removed = count_lines(objects.git("diff-tree", "--numstat", "-r", tree, best))
-        earns = errors >= -1 if added < removed else errors > 1
+        diff = objects.diff(tree, best)
+        earns = errors >= -1 if diff.lines_added < diff.lines_removed else errors > 1
         words = "earns its lines" if earns else "does not earn its lines"
         return AblatedChange(number, f"{name}, {words}: with it {difference.in_words()}", earns, errors)
 

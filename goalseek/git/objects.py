@@ -40,6 +40,7 @@ _READ = ("cat-file", "--batch")
 _HAS = ("cat-file", "--batch-check")
 _TREE = ("mktree", "--missing", "-z", "--batch")
 _PATCH = ("diff-tree", "--stdin", "--no-commit-id", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv")
+_DIFF = ("diff-tree", "--stdin", "--no-commit-id", "-r", "--numstat", "-p", "--binary", "--full-index")
 _DIFFER = ("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
 _UNREADABLE_OBJECT = re.compile(
     r"(?:unable to (?:read|find)|bad (?:tree )?object|not a (?:tree|valid) object|missing|could not read|nonexistent)"
@@ -171,6 +172,15 @@ class Difference(Struct, frozen=True):
     path: str
     before: Entry | None
     after: Entry | None
+
+
+class Diff(Struct, frozen=True):
+    """The patch that leads from a tree to ``tree``, binary files included, and how many lines that adds and removes."""
+
+    tree: str
+    patch: bytes = b""
+    lines_added: int = 0
+    lines_removed: int = 0
 
 
 class Objects:
@@ -393,6 +403,16 @@ class Objects:
         _, *lines = self._compare(_PATCH, before, after).lines()  # the first has the hashes of the trees
         return b"".join(line + b"\n" for line in lines)
 
+    def diff(self, before: str, after: str) -> Diff:
+        """The patch from one tree to another, as ``git apply`` takes it. Raises MissingObject for an unknown tree."""
+        if before == after:
+            return Diff(after)
+        _, *lines = self._compare(_DIFF, before, after).lines()
+        end_of_counts = lines.index(b"")
+        rows = [line.split(b"\t") for line in lines[:end_of_counts]]  # a binary file has no counts
+        added, removed = (sum(int(row[side]) for row in rows if row[side].isdigit()) for side in (0, 1))
+        return Diff(after, b"".join(line + b"\n" for line in lines[end_of_counts + 1 :]), added, removed)
+
     def _compare(self, command: tuple[str, ...], before: str, after: str) -> BatchReply:
         reply = self._processes.send(command, f"{before} {after}\nend\n".encode())
         if reply.line == b"end":
@@ -497,13 +517,6 @@ class TreeReader:
     def _read_folder(self, path: str) -> dict[str, Entry]:
         entry = self.entry(path)
         return self._objects.tree(entry.blob) if entry and entry.mode == FOLDER else {}
-
-
-def count_lines(numstat: bytes) -> tuple[int, int]:
-    """The lines that a change adds and removes, from a ``--numstat``; binary files have none."""
-    rows = [line.split(b"\t") for line in numstat.splitlines()]
-    added, removed = (sum(int(row[side]) for row in rows if row[side].isdigit()) for side in (0, 1))
-    return added, removed
 
 
 def alternates(store: Path) -> dict[str, str]:

@@ -131,15 +131,9 @@ class Repository:
         It is made when it is first asked for: by a command that writes, only once that holds the lock and has removed
         what a kill may have left of it.
         """
-        if self._objects is None:
-            self._objects = self._open_objects()
-        return self._objects
-
-    def make_own(self) -> None:
+        if self._objects is not None:
+            return self._objects
         self.own.mkdir(parents=True, exist_ok=True)
-
-    def _open_objects(self) -> Objects:
-        self.make_own()
         git_dir, store = self.own / "objects.git", self.location.common_dir / "objects"
         try:
             shared = git("config", "core.sharedRepository", git_dir=self.location.git_dir).decode().strip() or "true"
@@ -148,11 +142,11 @@ class Repository:
         except GitFailed:  # it is not set
             settings = {}
         is_new = not git_dir.exists()
-        objects = Objects(git_dir, store, self.location.object_format, self._recent, settings).prepare()
+        self._objects = Objects(git_dir, store, self.location.object_format, self._recent, settings).prepare()
         for folder in (self.own.parent, self.own) if is_new else ():
             with contextlib.suppress(PermissionError):  # another account has made it, and given it these rights
                 shutil.copymode(git_dir, folder)  # git made it, with the rights of a shared repository
-        return objects
+        return self._objects
 
     def close(self) -> None:
         if self._objects:
@@ -232,9 +226,8 @@ class Repository:
         request = "\n".join([*lines, "prepare", "commit\n"]).encode()
         for _ in range(_LOCK_TRIES):
             try:
-                reply = self._processes.send(("update-ref", "--stdin"), request)
-                for _ in ("prepare: ok", "commit: ok"):
-                    reply.next_line()
+                replies = self._processes.send(("update-ref", "--stdin"), request).lines()
+                list(islice(replies, 3))  # of start, prepare and commit
             except ObjectsFailed as failure:
                 stderr = failure.stderr or str(failure)
             else:

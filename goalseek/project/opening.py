@@ -74,7 +74,7 @@ def open_project(
     paths = (loaded.logs.parent, home / ".gitignore", home / "manifest.schema.json", home)
     new_paths = tuple(path for path in paths if not os.path.lexists(path))  # others are another climb's or the user's
     try:
-        repository.make_own()
+        repository.own.mkdir(parents=True, exist_ok=True)
         lock = project_lock(
             repository.own, lambda: read_picture(loaded.state).phase_in_words(is_for=True), doing, loaded.path.resolve()
         )

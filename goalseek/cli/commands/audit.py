@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
             hint = "climb first: goalseek iterate; in a clone: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
             raise GoalseekError(f"nothing to audit: there is no {repository.ledger_ref}", hint, StopReason.REPOSITORY)
         if not is_rerun:
-            repository.make_own()
+            repository.own.mkdir(parents=True, exist_ok=True)
             with project_lock(repository.own, doing="audit", manifest=manifest.path.resolve()):
                 report = audit(manifest, repository, options.rebuild)
     if is_rerun:

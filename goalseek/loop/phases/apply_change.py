@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 
 from goalseek.disk import recreate_folder, remove_if_exists
 from goalseek.errors import Ended, LimitReached, Rejected
-from goalseek.git.objects import Entry, Objects, TreeReader, count_lines
+from goalseek.git.objects import Diff, Entry, Objects, TreeReader
 from goalseek.git.paths import SUBMODULE, SYMLINK, first_overlap, quote_path
 from goalseek.ledger.artifacts import archive_attempt
 from goalseek.ledger.checkpoints import CheckpointName
@@ -111,9 +111,7 @@ def _ask_for_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
             raise refusal
         screened.screen(changes)
         diff = _write_diff(objects, parent_tree, screened, attempt_folder)
-        call.host.record(
-            reply, failure, _diff_trees(objects, prior_tree, diff.tree).patch if prior_entries else diff.patch
-        )
+        call.host.record(reply, failure, objects.diff(prior_tree, diff.tree).patch if prior_entries else diff.patch)
     finally:
         workspace.restore(changes)
     with (attempt_folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
@@ -243,19 +241,10 @@ def _credential_refusal(screening: Screening, paths: Iterable[str], secrets: Red
     return None
 
 
-class _Diff(Struct, frozen=True):
-    """A tree, the patch that leads to it, and how many lines that adds and removes."""
-
-    tree: str
-    patch: bytes
-    lines_added: int
-    lines_removed: int
-
-
-def _write_diff(objects: Objects, before: str, screened: Screening, folder: Path) -> _Diff:
+def _write_diff(objects: Objects, before: str, screened: Screening, folder: Path) -> Diff:
     """Writes all that a change did as ``changes.diff``; what it cannot be committed for is refused."""
     all_edits = {**screened.edits, **screened.out_of_scope}
-    diff = _diff_trees(objects, before, objects.splice(before, all_edits) if all_edits else before)
+    diff = objects.diff(before, objects.splice(before, all_edits) if all_edits else before)
     (folder / "changes.diff").write_bytes(diff.patch)
     screened.refused.extend(_path_clashes(objects, before, diff.tree, all_edits))
     return diff
@@ -272,7 +261,7 @@ def _refuse_out_of_scope(iteration: Iteration, screened: Screening, plan: Plan) 
         raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why, usage=plan.usage, edits=edits, plan=plan)
 
 
-def _write_change(iteration: Iteration, plan: Plan, screened: Screening, diff: _Diff, folder: Path) -> Change:
+def _write_change(iteration: Iteration, plan: Plan, screened: Screening, diff: Diff, folder: Path) -> Change:
     """The change, with the names, the usage and the author of the plan, which is written for people."""
     write_plan(folder / "plan.md", plan)
     return Change(
@@ -298,12 +287,6 @@ def _path_clashes(objects: Objects, before: str, after: str, edits: Mapping[str,
         for path in edits:
             if first_overlap(path, [difference.path]):
                 yield f"{quote_path(path)} takes the place of something else in the repository"
-
-
-def _diff_trees(objects: Objects, before: str, after: str) -> _Diff:
-    output = objects.git("diff-tree", "--numstat", "-p", "-r", "--binary", "--full-index", before, after)
-    counts, _, patch = output.partition(b"\n\n")
-    return _Diff(after, patch, *count_lines(counts))
 
 
 def _why_no_change(nothing: str, strays: list[str], output: str) -> str:
