@@ -74,27 +74,27 @@ def _expression_of(pattern: str) -> str:
     parts: list[str] = []
     index = 0
     while index < len(text):
-        part, index = _next_part(text, index)
+        char, start = text[index], index
+        index += 1
+        if char == "*":
+            index = len(text) - len(text[index:].lstrip("*"))
+            is_whole_part = (start == 0 or text[start - 1] == "/") and text[index : index + 1] in ("", "/")
+            if index - start == 1 or not is_whole_part:
+                part = "[^/]*"
+            elif index < len(text):
+                part, index = "(?:.*/)?", index + 1
+            else:
+                part = ".+"
+        elif char == "?":
+            part = "[^/]"
+        elif char == "[":
+            part, index = _class(text, index)
+        elif char == "\\":
+            part, index = (re.escape(text[index]), index + 1) if index < len(text) else (_NOTHING, index)
+        else:
+            part = re.escape(char)
         parts.append(part)
     return prefix + "".join(parts) + below
-
-
-def _next_part(text: str, index: int) -> tuple[str, int]:
-    """The expression for the part of the pattern at ``index``, and the index of the next part."""
-    char = text[index]
-    if char == "*":
-        end = index + len(text[index:]) - len(text[index:].lstrip("*"))
-        whole_folder = end - index > 1 and (index == 0 or text[index - 1] == "/") and text[end : end + 1] in ("", "/")
-        if not whole_folder:
-            return "[^/]*", end
-        return ("(?:.*/)?", end + 1) if end < len(text) else (".+", end)
-    if char == "?":
-        return "[^/]", index + 1
-    if char == "[":
-        return _class(text, index + 1)
-    if char == "\\":
-        return (re.escape(text[index + 1]), index + 2) if index + 1 < len(text) else (_NOTHING, index + 1)
-    return re.escape(char), index + 1
 
 
 def _class(text: str, index: int) -> tuple[str, int]:

@@ -106,7 +106,19 @@ def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
                 raise MissingObject(" or ".join(sides)) from None
             side = re.compile(rf"~(?:{'|'.join(sides)})(?:_\d+)?$")  # where a file and a folder collide, ``name~side``
             fields = [side.sub("", field) for field in os.fsdecode(error.stdout).split("\0")[1:]]
-            raise Conflicts(_conflicting_files(fields)) from None
+            # The paths, an empty field, and messages: how many paths, these, the kind of conflict, a text.
+            index = fields.index("")
+            names = sorted(set(fields[:index]))
+            index += 1
+            kinds: dict[str, str] = {}
+            while index < len(fields) and fields[index].isdigit():
+                count = int(fields[index])
+                match = re.fullmatch(r"CONFLICT \((.+)\)", fields[index + 1 + count])
+                if match:
+                    kinds.update(dict.fromkeys(fields[index + 1 : index + 1 + count], match[1]))
+                index += count + 3
+            files = (quote_path(name) + (f" ({kinds[name]})" if name in kinds else "") for name in names)
+            raise Conflicts(tuple(files)) from None
         finally:
             objects.bring_back()
 
@@ -133,19 +145,3 @@ def _attributes(objects: Objects, before: str, ours: str, theirs: str) -> Iterat
                 lines += f"{quote_path(literal_pattern(path), is_forced=True)} {_DRIVERS[value]}\n"
         drivers.write_bytes(os.fsencode(lines))
         yield "-c", f"core.attributesFile={drivers}"
-
-
-def _conflicting_files(fields: list[str]) -> tuple[str, ...]:
-    """The conflicting paths, each with the kind of conflict that git's messages name: ``a.txt (contents)``."""
-    end = fields.index("")
-    kinds: dict[str, str] = {}
-    index = end + 1
-    while index < len(fields) and fields[index].isdigit():
-        count = int(fields[index])
-        paths = fields[index + 1 : index + 1 + count]
-        match = re.fullmatch(r"CONFLICT \((.+)\)", fields[index + 1 + count])
-        if match:
-            kinds.update(dict.fromkeys(paths, match[1]))
-        index += count + 3
-    names = sorted(set(fields[:end]))
-    return tuple(quote_path(path) + (f" ({kinds[path]})" if path in kinds else "") for path in names)
