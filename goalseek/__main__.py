@@ -7,7 +7,6 @@ import sys
 
 
 def main() -> None:
-    """Runs the command line and exits with its code."""
     try:
         from goalseek.cli.main import run
     except KeyboardInterrupt:

@@ -98,7 +98,6 @@ class GitFailed(Exception):
 
 
 def tampered_error(message: str, hint: str = "") -> GoalseekError:
-    """The error that stops a run because the pinned verifier changed."""
     from goalseek.values import StopReason
 
     usual = "restore what the baseline was measured with; or adopt what is there now: goalseek baseline"

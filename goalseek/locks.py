@@ -50,7 +50,6 @@ class Holder(Struct, frozen=True):
     namespace: str = ""
 
     def __str__(self) -> str:
-        """The holder in words that do not depend on the time."""
         return self.in_words()
 
     def in_words(self, now: datetime | None = None) -> str:
@@ -62,7 +61,6 @@ class Holder(Struct, frozen=True):
 
     @property
     def is_climbing(self) -> bool:
-        """Whether it looks for a request to stop."""
         return self.doing == ITERATE
 
     @property
@@ -72,7 +70,6 @@ class Holder(Struct, frozen=True):
 
     @property
     def stop_hint(self) -> str:
-        """What the user can run to end it."""
         here = "" if self.is_local else f", where it runs, on {self.host}"
         return "goalseek stop" if self.is_climbing else f"kill {self.pid}{here}" if self.pid else "its own end"
 

@@ -197,7 +197,6 @@ class Candidate(Struct, frozen=True):
 
     @property
     def commits(self) -> tuple[str, ...]:
-        """Every commit of the iteration, oldest first."""
         return (*self.earlier, self.commit)
 
 

@@ -26,7 +26,6 @@ _mark: ContextVar[str] = ContextVar("mark", default="")
 
 
 def inherited_variables(names: Iterable[str]) -> dict[str, str]:
-    """Those of our environment that are set."""
     return {name: os.environ[name] for name in names if name in os.environ}
 
 

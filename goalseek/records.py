@@ -208,7 +208,6 @@ class SettledDifference(Struct, frozen=True):
 
     @property
     def is_sure(self) -> bool:
-        """Whether zero lies outside the interval."""
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
     @property
@@ -233,7 +232,6 @@ class SettledDifference(Struct, frozen=True):
         return f"{text}, {of}{pluralize(self.pairs, 'pair')}"
 
     def format_size(self, size: float) -> str:
-        """A difference, or an end of the interval: in percent, or in the metric's unit."""
         return format_percent(size) if self.in_percent else format_number(size, self.unit, digits=4)
 
 

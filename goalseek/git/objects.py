@@ -85,7 +85,6 @@ class BatchReply:
         self.line = self.next_line()
 
     def content(self, size: int) -> bytes:
-        """The next ``size`` bytes, without the newline after them."""
         content = self._said.read(size + 1)
         if len(content) <= size:
             self._ended()
@@ -232,7 +231,6 @@ class Objects:
         self._writers.close()
 
     def variables(self) -> dict[str, str]:
-        """The variables under which a git command works on these objects."""
         if self.recent is None:
             return self._variables(self.store)
         return {**self._variables(self.recent), **alternates(self.store)}
@@ -317,7 +315,6 @@ class Objects:
         return self._store_with(arguments, os.fsencode(f"{quote_path(str(path))}\n"))
 
     def write_bytes(self, content: bytes, kind: str = "blob") -> str:
-        """Stores the bytes as an object of this kind, and gives its hash."""
         with self.scratch_file(kind) as path:
             path.write_bytes(content)
             return self.write_file(path, kind)

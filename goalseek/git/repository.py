@@ -50,7 +50,6 @@ class Commit(Struct, frozen=True):
 
     @property
     def time(self) -> int:
-        """When it was made, in seconds since 1970."""
         return int(self.committer.rsplit(" ", 2)[1])
 
     @property
@@ -155,7 +154,6 @@ class Repository:
         self._processes.close()
 
     def git(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        """One hardened git command on the repository itself."""
         variables = alternates(self._recent) if self._recent.is_dir() else None
         return git(*arguments, git_dir=self.location.git_dir, folder=self.top, stdin=stdin, variables=variables)
 
@@ -202,7 +200,6 @@ class Repository:
         return parse_commit(name, self.objects.read(name))
 
     def refs(self) -> Refs:
-        """Reads our refs in one git command."""
         pattern = "%(refname) %(objectname) %(worktreepath)"
         listing = self.git("for-each-ref", f"--format={pattern}", self.tip_ref, self.ledger_ref, self.branch_ref)
         commits = {}
@@ -283,7 +280,6 @@ class Repository:
         return self._flight
 
     def is_ancestor(self, older: str, newer: str) -> bool:
-        """Whether one commit is the other, or reachable from it."""
         try:
             self.git("merge-base", "--is-ancestor", older, newer)
         except GitFailed:
@@ -303,7 +299,6 @@ class Repository:
                 raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
     def note_branch(self) -> None:
-        """Notes that the branch is goalseek's, before it is made."""
         write_atomic(self.own / _BRANCH_FILE, self.branch)
 
     def is_own_branch(self) -> bool:
