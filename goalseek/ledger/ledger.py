@@ -95,14 +95,14 @@ class Ledger:
         line, before, repository = to_line(sealed), self.head, self.repository
         objects = repository.objects
         root_message = f"goalseek ledger {repository.name}\n"
-        parent = before or repository.objects.write_commit(objects.write_tree({}), (), root_message, 0)
+        parent = before or objects.write_commit(objects.write_tree({}), (), root_message, 0)
         tree = repository.tree_of(parent)
         if ruler is not None:  # the tree of this and every later commit, so that the head has the pinned one
             tree = objects.write_tree({RULER_FILE: Entry("100644", objects.write_bytes(ruler.encode()))})
         # By these its candidate and earlier versions of that stay reachable.
         further = sealed.further_parents if isinstance(sealed, records.IterationRecord) else ()
         timestamp = int(datetime.fromisoformat(sealed.timestamp).timestamp())
-        after = repository.objects.write_commit(tree, (parent, *further), entry_message(sealed, line), timestamp)
+        after = objects.write_commit(tree, (parent, *further), entry_message(sealed, line), timestamp)
         try:
             repository.move([RefMove(repository.ledger_ref, before, after)])
         except RefMoved:

@@ -45,7 +45,7 @@ def commit(iteration: Iteration, attempt: OpenAttempt, change: Change) -> Candid
     author, _ = iteration.author_of(change)
     message = candidate_message(title, repository.name, project.run_id, iteration.number, author)
     parent = attempt.commits[-1] if attempt.commits else standing.tip
-    commit_hash = repository.objects.write_commit(tree, (parent,), message, iteration.context.moment)
+    commit_hash = objects.write_commit(tree, (parent,), message, iteration.context.moment)
     repository.add_flight(iteration.number, attempt.number, commit_hash)
     if attempt.last_committed:
         publish_candidate(iteration.folder, attempt_folder, attempt.last_committed)
