@@ -139,7 +139,7 @@ def publish_candidate(folder: Path, source: Path, top_attempt: int) -> None:
 def _move_attempt(folder: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for name in _ATTEMPT_FILES:
-        if (folder / name).exists() and not (target / name).exists():
+        if (folder / name).exists() and not (target / name).exists():  # else it was moved before a kill
             (folder / name).replace(target / name)
 
 
