@@ -147,7 +147,6 @@ class Attempts:
 
     @property
     def are_over(self) -> bool:
-        """Whether none follows those that were made."""
         return self._next is None
 
     @contextlib.contextmanager

@@ -80,7 +80,6 @@ class Iteration:
         self.seat.lanes.baton.notice()  # the next iteration begins once this one has its context
 
     def begin_attempts(self, plan: Plan) -> Attempts:
-        """The attempts at this plan, of which none has been made."""
         has_repairs = bool(self.provider.repairers) and not plan.stacked
         repair_limit = self.project.provider_table().repair if has_repairs else None
         self.plan, self.attempts = plan, Attempts(self.steps, plan, repair_limit, self.config.manifest)
@@ -156,13 +155,11 @@ class Iteration:
 
     @property
     def incumbent(self) -> MeasuredCommit:
-        """What its candidate is a change of."""
         assert self.standing.incumbent
         return self.standing.incumbent
 
     @property
     def context(self) -> Context:
-        """What READ_CONTEXT gave."""
         assert self.briefing
         return self.briefing.context
 

@@ -91,7 +91,10 @@ class Queue:
             if not self._lanes.is_alone:
                 stack.callback(self._end_threads)
                 self._project.baton, self._project.pulse = self._baton, self._raise_error
-                self._resume()
+                # What an earlier invocation left under way, candidates first.
+                candidates, config = self._project.repository.flight(), self._project.config()
+                left = sorted(in_flight(self._project), key=lambda begun: begun.iteration not in candidates)
+                self._owed = [(begun, self._make_iteration(begun, config).steps.usage_before()) for begun in left]
             while True:
                 while self._landed:
                     record = self._landed.popleft()
@@ -141,17 +144,18 @@ class Queue:
             begun = Begun(number, standing.seq, standing.last_seal, slot or 0)
             if not self._lanes.is_alone:
                 self._lanes.flight.add(begun)
-        iteration = self._make_iteration(begun, config)
-        self._start(iteration)
+        self._iterations[begun.iteration] = iteration = self._make_iteration(begun, config)
+        if self._lanes.is_alone:
+            self._work(iteration)
+            self._raise_error()
+            return True
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=context.run, args=(self._work_beside, iteration), name=str(iteration.number))
+        self._threads[iteration.number] = thread
+        thread.start()
         while iteration.briefing is None and iteration.number in self._threads:
             self._wait()  # who is begun next knows its plan, if it has one, and which slot it has taken
         return True
-
-    def _resume(self) -> None:
-        """Notes what an earlier invocation left under way, candidates first."""
-        candidates, config = self._project.repository.flight(), self._project.config()
-        left = sorted(in_flight(self._project), key=lambda begun: begun.iteration not in candidates)
-        self._owed = [(begun, self._make_iteration(begun, config).steps.usage_before()) for begun in left]
 
     def _make_iteration(self, begun: Begun, config: Config) -> Iteration:
         if self._lanes.is_alone:
@@ -162,19 +166,7 @@ class Queue:
         iteration.steps.get_spending = functools.partial(self._spending, begun.iteration)
         return iteration
 
-    def _start(self, iteration: Iteration) -> None:
-        self._iterations[iteration.number] = iteration
-        if self._lanes.is_alone:
-            self._work(iteration)
-            self._raise_error()
-            return
-        context = contextvars.copy_context()
-        thread = threading.Thread(target=context.run, args=(self._work_beside, iteration), name=str(iteration.number))
-        self._threads[iteration.number] = thread
-        thread.start()
-
     def _work_beside(self, iteration: Iteration) -> None:
-        """What the thread of an iteration does."""
         with self._baton:
             self._work(iteration)
             del self._threads[iteration.number]
@@ -225,7 +217,6 @@ class Queue:
         self._look()
 
     def _look(self) -> None:
-        """Raises the error of an iteration, and notes a request to stop."""
         project = self._project
         self._show()
         self._raise_error()
