@@ -56,8 +56,12 @@ class ManifestFile(Struct, frozen=True):
         return self.path.parent
 
     @property
+    def home(self) -> Path:
+        return self.folder / self.manifest.log.home
+
+    @property
     def logs(self) -> Path:
-        return log_folder(self.folder, self.manifest) / "logs"
+        return self._own_home / "logs"
 
     @property
     def results(self) -> Path:
@@ -73,7 +77,12 @@ class ManifestFile(Struct, frozen=True):
 
     @property
     def runs(self) -> Path:
-        return log_folder(self.folder, self.manifest) / "runs"
+        return self._own_home / "runs"
+
+    @property
+    def _own_home(self) -> Path:
+        """``.goalseek/<name>``; with ``log.home = "."`` the manifest's folder itself."""
+        return self.folder if self.manifest.log.home == "." else self.home / self.manifest.project.name
 
 
 def base_of(loaded: ManifestFile, top: Path) -> Path:
@@ -82,22 +91,15 @@ def base_of(loaded: ManifestFile, top: Path) -> Path:
     return loaded.folder.resolve() if inside else top.resolve()
 
 
-def log_folder(folder: Path, manifest: Manifest) -> Path:
-    """``.goalseek/<name>`` beside the manifest; with ``log.home = "."`` that folder itself."""
-    home = manifest.log.home
-    return folder if home == "." else folder / home / manifest.project.name
-
-
 def make_log_folders(loaded: ManifestFile) -> None:
     """They ignore themselves, and have the manifest's schema for editors."""
-    home = loaded.manifest.log.home
     for folder in (loaded.logs, loaded.runs):
         folder.mkdir(parents=True, exist_ok=True)
-    for folder in (loaded.logs, loaded.runs) if home == "." else (loaded.folder / home,):
+    own_folders = (loaded.logs, loaded.runs) if loaded.manifest.log.home == "." else (loaded.home,)
+    for folder in own_folders:
         if not (folder / ".gitignore").exists():
             (folder / ".gitignore").write_text("*\n")
-    path = (loaded.logs if home == "." else loaded.folder / home) / "manifest.schema.json"
-    text = schema_text("manifest")
+    path, text = own_folders[0] / "manifest.schema.json", schema_text("manifest")
     if not path.exists() or path.read_text("utf-8") != text:
         write_atomic(path, text)
     if not (loaded.logs / _CACHE).exists():

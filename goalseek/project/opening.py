@@ -70,7 +70,7 @@ def open_project(
     places = cache_paths(repository.location, base_of(loaded, repository.top), repository.name)
     add_own(places.home)
     had_logs = loaded.logs.exists() or loaded.runs.exists()
-    home = loaded.folder / loaded.manifest.log.home
+    home = loaded.home
     paths = (loaded.logs.parent, home / ".gitignore", home / "manifest.schema.json", home)
     new_paths = tuple(path for path in paths if not os.path.lexists(path))  # others are another climb's or the user's
     try:
@@ -134,7 +134,7 @@ def open_repository(loaded: ManifestFile) -> Repository:
 
 def refuse_missing_home(loaded: ManifestFile) -> None:
     """Raises GoalseekError where the folder of the logs is a link to a disk that is not there, or no folder."""
-    home = loaded.folder / loaded.manifest.log.home
+    home = loaded.home
     if os.path.lexists(home) and not home.is_dir():
         problem = f"a link to {os.readlink(home)}, which is not there" if home.is_symlink() else "no folder"
         message = f"log.home: {home} is {problem}"
@@ -185,7 +185,7 @@ def refuse_while_asking(project: Project, action: str, run_id: str = "") -> None
 
 def _remove_new_paths(loaded: ManifestFile, repository: Repository, new_paths: tuple[Path, ...]) -> None:
     """Removes what a run without any record has left: its logs, and the ``new_paths`` around them."""
-    home = loaded.folder / loaded.manifest.log.home
+    home = loaded.home
     with contextlib.suppress(OSError):
         remove_own(loaded.logs)
         remove_own(loaded.runs)
