@@ -11,7 +11,7 @@ import re
 import sys
 import typing
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from goalseek.records import KINDS, Head, parse_record
 _CLAIMED = ("difference", "value")  # numbers that a report makes claims of: where one is missing, it is no number
 # An integer beyond every float has 309 digits, five of them in each 60th byte: looking at these takes less than 1 us.
 _HUGE, _STEP, _HUGE_IN_STEPS = re.compile(rb"[0-9]{309}"), 60, re.compile(rb"[0-9][0-9][0-9][0-9][0-9]")
+_field_types = cache(partial(typing.get_type_hints, include_extras=True))
 
 
 def read_record(line: bytes) -> Head | None:
@@ -76,8 +77,3 @@ def _empty_value(name: str, kind: Any) -> Any:
     plain: tuple[Any, ...] = (None, "", 0, False, {}, [])
     value = next(value for _, value in _fitting((name, kind, empty) for empty in plain))
     return math.nan if value == 0 and name in _CLAIMED else value
-
-
-@cache
-def _field_types(kind: type[Struct]) -> dict[str, Any]:
-    return typing.get_type_hints(kind, include_extras=True)

@@ -79,14 +79,13 @@ def student_quantile(probability: float, freedom: int) -> float:
         raise ValueError("a probability between 0 and 1, and at least one degree of freedom")
     if probability < 0.5:
         return -student_quantile(1 - probability, freedom)
-    angle = solve(lambda angle: 0.5 + _probability_from_zero(angle, freedom), probability, math.pi / 2)
-    return math.sqrt(freedom) * math.tan(angle)
-
-
-def _probability_from_zero(angle: float, freedom: int) -> float:
-    """The probability of 0 < t < √freedom·tan(angle), where the density is cos(angle)^(freedom-1): Simpson's rule."""
-    width = angle / _PANELS
-    heights = [math.cos(width * index) ** (freedom - 1) for index in range(_PANELS + 1)]
-    area = width / 3 * (heights[0] + 4 * sum(heights[1::2]) + 2 * sum(heights[2:-1:2]) + heights[-1])
     log_constant = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(math.pi) / 2
-    return area * math.exp(log_constant)
+
+    def distribution(angle: float) -> float:
+        """1/2 + the probability of 0 < t < √freedom·tan(angle), of density cos(angle)^(freedom-1): Simpson's rule."""
+        width = angle / _PANELS
+        heights = [math.cos(width * index) ** (freedom - 1) for index in range(_PANELS + 1)]
+        area = width / 3 * (heights[0] + 4 * sum(heights[1::2]) + 2 * sum(heights[2:-1:2]) + heights[-1])
+        return 0.5 + area * math.exp(log_constant)
+
+    return math.sqrt(freedom) * math.tan(solve(distribution, probability, math.pi / 2))
