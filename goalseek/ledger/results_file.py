@@ -113,6 +113,7 @@ class History:
                 yield Line(0, rest)
 
     def records(self) -> Iterator[Record]:
+        """Oldest first. Raises GoalseekError for a line that is no record, as all that parse one do."""
         return map(self.parsed, self.forward())
 
     def newest(self) -> Iterator[Record]:
@@ -160,7 +161,6 @@ class History:
         return self._parse(line, parse_summary)
 
     def _parse(self, line: Line, parse: Callable[[bytes], Parsed]) -> Parsed:
-        """Raises GoalseekError where the line is no record."""
         try:
             return parse(line.text)
         except ValueError as error:
