@@ -35,6 +35,7 @@ from goalseek.values import StopReason
 
 _RECENT_SECONDS = 86_400.0  # longer than a prune takes from its look to its last removal, and than an agent's call
 _LINK_TRIES = 5
+_SETTLED_NS = 2_000_000_000  # the time of a folder that changed again is another one, to two seconds at worst
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
 _READ = ("cat-file", "--batch")
 _HAS = ("cat-file", "--batch-check")
@@ -210,6 +211,7 @@ class Objects:
             recent.mkdir(exist_ok=True)
             self._writers = BatchProcesses(git_dir, self._variables(recent))
         self._scratch_numbers = itertools.count(1)
+        self._settled: dict[str, tuple[int, int]] = {}
 
     def prepare(self) -> Objects:
         """Makes the git directory where it is missing or incomplete; gives itself. Raises OSError for a full disk."""
@@ -253,20 +255,27 @@ class Objects:
         What a pack has is linked too: the git that removes an older pack may have looked before a ref named the object.
         It may forget what was written more than a day ago.
         """
-        oldest = time.time() - _RECENT_SECONDS if is_forgetting else 0.0
+        now, store = time.time(), str(self.store)
+        oldest = now - _RECENT_SECONDS if is_forgetting else 0.0
         for byte in os.listdir(self.recent) if self.recent and self.recent.is_dir() else ():
             if len(byte) != 2:
                 continue
+            folder, times = f"{self.recent}/{byte}", (0, 0)
             try:
-                loose = set(os.listdir(f"{self.store}/{byte}"))
+                times = os.stat(folder).st_mtime_ns, os.stat(f"{store}/{byte}").st_mtime_ns
+                if self._settled.get(byte) == times:
+                    continue  # neither has a file more or less than at the last look
+                loose = set(os.listdir(f"{store}/{byte}"))
             except FileNotFoundError:
                 loose = set()
-            with os.scandir(f"{self.recent}/{byte}") as items:
+            with os.scandir(folder) as items:
                 for item in items:
                     if item.name not in loose and not item.name.startswith("tmp_"):  # which a killed git has left
                         self._link(Path(item.path).parent, item.name)
                     if item.stat().st_mtime < oldest:  # when git wrote it last, or would have
                         remove_if_exists(Path(item.path))
+            if is_forgetting and max(times) < now * 1e9 - _SETTLED_NS:
+                self._settled[byte] = times
 
     def _link(self, folder: Path, name: str) -> None:
         """Links a recent object into the store where that has no such loose object; copies it where there are no links.

@@ -181,6 +181,11 @@ class Repository:
         name = output.decode().strip()
         return None if name.startswith("^") else name
 
+    def position(self, ref: str) -> str | None:
+        """The commit at which a ref is, None for an absent one, from a git process that stays open."""
+        line = self._processes.send(("cat-file", "--batch-check"), f"{ref}\n".encode()).line
+        return None if line.endswith(b" missing") else line.split(b" ")[0].decode()
+
     def head(self) -> str:
         """The commit of HEAD. Raises GoalseekError where there is none yet."""
         commit = self.resolve("HEAD")

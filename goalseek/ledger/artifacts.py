@@ -18,7 +18,6 @@ from pathlib import Path
 from goalseek._version import __version__
 from goalseek.disk import read_object, remove_if_exists, write_atomic
 from goalseek.git.command import git
-from goalseek.git.repository import Refs
 from goalseek.humanize import format_duration, format_number
 from goalseek.ledger.checkpoints import Flight
 from goalseek.ledger.results_file import History
@@ -185,8 +184,9 @@ def write_summary(run_folder: Path, record: IterationRecord) -> None:
     write_atomic(run_folder / "result.json", to_indented(record) + "\n")
 
 
-def write_git_state(path: Path, refs: Refs, branch: str, commits: Iterable[str]) -> None:
-    lines = [f"tip {refs.tip}", f"ledger {refs.ledger}", f"branch {branch} {refs.branch}", "", *commits]
+def write_git_state(path: Path, refs: tuple[str | None, ...], branch: str, commits: Iterable[str]) -> None:
+    tip, ledger, branch_commit = refs
+    lines = [f"tip {tip}", f"ledger {ledger}", f"branch {branch} {branch_commit}", "", *commits]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
 
 

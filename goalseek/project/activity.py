@@ -176,24 +176,26 @@ class PhaseSeconds:
         self.before = sum(self.phases.values())
         self._phase = ""
         self._counted_until = 0.0
+        self._stored_at = clock()
 
     @contextlib.contextmanager
     def of(self, phase: str) -> Iterator[Timing]:
-        """Adds the duration of this block to the phase, however it ends; it is stored before this returns."""
-        timing = Timing()
+        """Adds the duration of this block to the phase, however it ends; of one that is cut short it is stored then."""
+        timing, is_cut_short = Timing(), True
         began = self._counted_until = self._clock()
         self._phase = phase
         try:
             yield timing
+            is_cut_short = False
         finally:
-            self._count(self._clock())
+            self._count(self._clock(), is_cut_short)
             timing.seconds = self._counted_until - began
             self._phase = ""
 
     def beat(self) -> None:
         """Stores the seconds of the current phase until now, at most every BEAT_SECONDS."""
         if self._phase and (now := self._clock()) - self._counted_until >= BEAT_SECONDS:
-            self._count(now)
+            self._count(now, must_store=True)
 
     @property
     def uncounted(self) -> float:
@@ -203,10 +205,12 @@ class PhaseSeconds:
     def forget(self) -> None:
         self._checkpoints.forget(SECONDS)
 
-    def _count(self, now: float) -> None:
+    def _count(self, now: float, must_store: bool) -> None:
         self.phases[self._phase] = self.phases.get(self._phase, 0.0) + now - self._counted_until
         self._counted_until = now
-        self._checkpoints.note_seconds(self.phases)
+        if must_store or now - self._stored_at >= BEAT_SECONDS:  # what a phase took, its checkpoint says too
+            self._stored_at = now
+            self._checkpoints.note_seconds(self.phases)
 
 
 class Activity:

@@ -63,7 +63,7 @@ def follow(project: Project) -> None:
     refs = project.repository.refs()
     _refuse_moved_tip(project, refs)
     _move_refs(project, refs)
-    _write_git_after(project, refs)
+    _write_git_after(project)
     loaded = project.loaded
     artifacts.prune_artifacts(loaded.runs, loaded.manifest.log, project.standing, project.ledger.history)
 
@@ -100,7 +100,7 @@ def catch_up(project: Project) -> None:
     is_finished = (folder / "git_after.txt").exists()  # the last to be written: the others may be missing or torn
     if folder.is_dir() and not is_finished and artifacts.is_run_folder(folder):
         artifacts.write_summary(folder, standing.last)
-        _write_git_after(project, refs)
+        _write_git_after(project)
     artifacts.prune_outputs(artifacts.run_folders(loaded.runs), loaded.manifest.log, standing, history)
 
 
@@ -127,13 +127,12 @@ def _move_refs(project: Project, refs: Refs) -> None:
         raise ref_moved_error(failed_move.ref, tip, repository.resolve(failed_move.ref)) from None
 
 
-def _write_git_after(project: Project, refs: Refs) -> None:
+def _write_git_after(project: Project) -> None:
     tip, repository = project.standing.tip, project.repository
     folder = project.run_folder(_last_record(project).iteration)
     if folder.is_dir():
-        after = Refs(tip, project.ledger.head, tip, refs.branch_is_checked_out)
         commits = commit_lines(repository, tip, 3)
-        artifacts.write_git_state(folder / "git_after.txt", after, repository.branch, commits)
+        artifacts.write_git_state(folder / "git_after.txt", (tip, project.ledger.head, tip), repository.branch, commits)
 
 
 def _refuse_moved_tip(project: Project, refs: Refs) -> None:

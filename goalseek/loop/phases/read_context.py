@@ -125,6 +125,7 @@ def _write_artifacts(iteration: Iteration) -> tuple[str, ...]:
     """Writes the state of git and the machine; gives the last commits, a line each."""
     repository, folder = iteration.project.repository, iteration.folder
     commits = tuple(commit_lines(repository, iteration.standing.tip or repository.head(), _COMMITS))
-    write_git_state(folder / "git_before.txt", repository.refs(), repository.branch, commits)
+    refs = tuple(map(repository.position, (repository.tip_ref, repository.ledger_ref, repository.branch_ref)))
+    write_git_state(folder / "git_before.txt", refs, repository.branch, commits)
     write_environment(folder / "env.json")
     return commits
