@@ -93,12 +93,12 @@ class OpenAttempt(Struct):
     review: Review | None = None
 
     def folder_in(self, run_folder: Path) -> Path:
-        """Where it writes: in the run folder, or in its own where that has a candidate already."""
+        """The run folder, or one below it once another attempt has a candidate."""
         return run_folder / ATTEMPTS / str(self.number) if self.last_committed else run_folder
 
     @property
     def ended(self) -> tuple[Attempt, ...]:
-        """How it ended, as the record of a later one lists it; nothing where it was never made."""
+        """Its entry in the record of a later attempt; empty if it was never made."""
         if self.moved_from:
             assert self.candidate and self.change
             return (Attempt(self.candidate.commit, Reason.MOVED, self.change.usage, self.moved_from),)
@@ -284,7 +284,7 @@ def _continue(attempt: OpenAttempt, problem: Problem, cycle: int) -> OpenAttempt
 
 
 def repairable_failure(evidence: Evidence, verify: Sequence[VerifyCommand]) -> Failure | None:
-    """The failure of a command that sees nothing hidden, so that its output may be shown to the author; else None."""
+    """The failure of a command that sees nothing hidden: its author may see the output. Otherwise None."""
     failure = evidence.failure
     if failure is None or failure.reason not in (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT) or not evidence.verify:
         return None

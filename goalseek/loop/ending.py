@@ -101,7 +101,6 @@ def _with_manifest_named(project: Project, stop: Stop) -> Stop:
 
 
 def _write_final_state(project: Project, status: str, stop: Stop) -> Stop:
-    """Writes the last ``state.json`` of an invocation, and gives the stop as it stands there."""
     stop = _with_manifest_named(project, stop)
     if project.standing.seq < 0 and not project.activity.is_shown:
         return stop
@@ -170,7 +169,6 @@ def _format_amount(size: float, in_percent: bool, unit: str) -> str:
 
 
 def _format_holdout(standing: Standing, manifest: Manifest) -> list[str]:
-    """The holdout of baseline and best, where both were measured."""
     if manifest.holdout is None or standing.best is None:
         return []
     looks = {look.of: look for look in standing.holdout if look.value is not None}

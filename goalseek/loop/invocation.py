@@ -78,7 +78,6 @@ class Invocation:
 
     @property
     def needs_baseline(self) -> bool:
-        """Whether nothing was measured yet that a candidate could be compared with."""
         return self.project.standing.baseline is None
 
     def next_config(
@@ -248,7 +247,6 @@ def _usual_seconds(project: Project) -> float | None:
 
 
 def _warn_of_budgets(project: Project, config: Config) -> None:
-    """Warns of budgets that are nearly spent, of each once a run."""
     warnings = budget_warnings(config.manifest.limits, project.standing.for_run(project.run_id))
     path = project.loaded.logs / "warned.json"
     stored = read_object(path)

@@ -128,7 +128,6 @@ class Iteration:
 
     @property
     def result(self) -> IterationResult:
-        """What its record is about."""
         decision, verdict = self.decision, self._verdict
         if verdict is None:
             assert decision

@@ -37,7 +37,7 @@ class Resource:
 
     @property
     def is_free(self) -> bool:
-        """Whether somebody who comes now would get one at once."""
+        """Whether a newcomer gets a lane at once."""
         return len(self._free) > len(self.waiting)
 
     @property
@@ -45,7 +45,7 @@ class Resource:
         return self.count - len(self._free)
 
     def take(self, iteration: int, pause: Callable[[], None]) -> Lane:
-        """Waits for one, and takes it; ``pause`` is called meanwhile, and what it raises ends the wait."""
+        """Waits for a free lane and takes it, calling ``pause`` meanwhile; an error of ``pause`` ends the wait."""
         self.waiting.add(iteration)
         try:
             self._baton.wait_until(lambda: bool(self._free) and iteration == min(self.waiting), pause)
@@ -60,7 +60,7 @@ class Resource:
 
 
 class ActiveClock:
-    """Counts the seconds since the last record in which somebody was at work; those that a kill left count too."""
+    """Counts the active seconds since the last record, with those of an earlier process that was killed."""
 
     def __init__(self, project: Project, flight: Flight) -> None:
         self._project = project
@@ -69,7 +69,7 @@ class ActiveClock:
         self._counted_until = self._stored_at = time.monotonic()
 
     def count(self, are_idle: Iterable[bool]) -> None:
-        """Counts until now, unless nobody is at work."""
+        """Counts until now if an iteration is at work."""
         now = time.monotonic()
         if not all(are_idle):
             self.seconds += now - self._counted_until
@@ -79,7 +79,6 @@ class ActiveClock:
             self._checkpoints().note_seconds({"": self.seconds})
 
     def restart(self) -> None:
-        """Begins again at zero: what was counted is recorded."""
         self.seconds = 0.0
 
     def _checkpoints(self) -> Checkpoints:
@@ -157,27 +156,26 @@ class Lanes:
 
     @property
     def setting(self) -> tuple[int | None, str | None]:
-        """How many benches measure at once, on which host; none of both where one measures alone."""
+        """Benches and host; ``(None, None)`` when a single bench measures."""
         return (None, None) if self.is_alone else (self.benches, os.uname().nodename)
 
     @property
     def active_seconds(self) -> float | None:
-        """The seconds since the last record in which any of several was at work; None where there is one."""
+        """Active seconds since the last record; None in a queue of one."""
         return round(self.clock.seconds, 6) if self.clock else None
 
     def add_slots(self, agents: int) -> None:
-        """Makes slots until there are so many."""
         for number in range(len(self.slots), agents):
             self._lanes.append(self._project.add_lane(f"{SLOT}{number}"))
             self.slots.append(Resource("its agent", self.baton, self._lanes[-1:]))
 
     def awaited_by(self, iteration: int) -> str:
-        """What an iteration waits for, in words; "" where it has what it wants."""
+        """The resource that an iteration waits for, in words; "" if none."""
         resources = (*self.slots, self.bench, self.landing)
         return next((resource.name for resource in resources if iteration in resource.waiting), "")
 
     def close(self) -> None:
-        """Ends all programs, and stores the state of all trees. Of calls that nobody resumes nothing is left."""
+        """Ends all programs, stores the state of all trees and removes calls that nobody resumes."""
         if self.is_alone:
             return
         is_over = not self.flight.begun()
@@ -213,15 +211,15 @@ class Seat:
         self._seen: OpenIteration | None = None
 
     def take_slot(self) -> None:
-        """Waits until its author may work in the workspace of its slot."""
+        """Waits for the slot, where its author works."""
         self._take(self.lanes.slots[self._slot % len(self.lanes.slots)])
 
     def take_bench(self) -> None:
-        """Waits until it may be measured; until then its slot is its own, and afterwards others'."""
+        """Waits for a bench; its slot is held until then."""
         self._take(self.lanes.bench)
 
     def take_landing(self) -> None:
-        """Waits until nobody else lands."""
+        """Waits for the landing."""
         self._take(self.lanes.landing)
 
     def leave_all(self) -> None:

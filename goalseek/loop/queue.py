@@ -1,9 +1,8 @@
 """The queue: agents propose in slots, benches measure what they hand on, and one at a time lands.
 
-With one agent and one bench one iteration follows the other, in the thread that runs the queue. Else each iteration
-under way has a thread. One baton lets one of them at a time run goalseek's own code: whoever waits, for
-a program say, lets go of it. What is stored of each is bound to the record that it began after, so that a landing
-elsewhere makes nothing of it stale, and a killed climb goes on with all of them.
+With one agent and one bench one iteration follows the other, in the thread that runs the queue. Otherwise each
+iteration has a thread, and one lock, the baton, lets one thread at a time run goalseek's own code; a thread releases it
+while it waits. Checkpoints name the record that an iteration began after, so a landing makes none of them stale.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ RunIteration = Callable[[Iteration], IterationRecord]
 
 
 def _sizes(invocation: Invocation, config: Config) -> tuple[int, int]:
-    """How many propose and how many measure at once: one, until the candidate that one at a time has left is ended."""
+    """The numbers of agents and benches: one each until the candidate of a killed queue of one has ended."""
     manifest, jobs, project = config.manifest, invocation.jobs, invocation.project
     if project.repository.flight() and not in_flight(project):
         return 1, 1
@@ -49,7 +48,7 @@ def _sizes(invocation: Invocation, config: Config) -> tuple[int, int]:
 
 
 def _recovers(iteration: Iteration, error: BaseException) -> bool:
-    """Whether it can be begun again, as after a cache was emptied; its workspaces are made anew for that."""
+    """Whether the iteration can begin again, after a cache was emptied say; this removes its workspaces."""
     if not isinstance(error, FileNotFoundError | GitFailed | ObjectsFailed) or machine_error(error):
         return False
     if iteration.project.ledger.history.iteration(iteration.number) is not None:
@@ -80,10 +79,9 @@ class Queue:
         self._error: BaseException | None = None
 
     def run(self) -> Iterator[IterationRecord]:
-        """Climbs until nothing more may begin and all that was begun is over; yields each record once it counts.
+        """Climbs until no iteration may begin and all have ended; yields each record once it counts.
 
-        An error of one iteration ends the others, as a signal does: a later invocation goes on with what they have
-        stored.
+        An error of one iteration ends the others, as a signal does. A later invocation goes on from their checkpoints.
         """
         with contextlib.ExitStack() as stack:
             stack.callback(self._lanes.close)
@@ -114,7 +112,7 @@ class Queue:
             self._raise_error()  # the last may have ended by one while its caller had a record
 
     def _begin_next(self) -> bool:
-        """Begins an iteration, or goes on with one, where there is room and nothing is against it; gives whether so."""
+        """Begins or resumes an iteration if there is room and no stop; false if it does not."""
         capacity = self._agents + self._lanes.benches
         # With one agent and one bench, what several have left under way is ended in lanes of its own.
         is_over = capacity == 2 and not self._lanes.is_alone and not self._owed
@@ -197,7 +195,7 @@ class Queue:
         self._iterations.pop(iteration.number, None)
 
     def _check(self, number: int) -> None:
-        """What an iteration is asked while it waits: raises where it is to go no further in this invocation."""
+        """Raises if a waiting iteration must end in this invocation."""
         self._count_seconds()
         stop, iteration = self._project.stop, self._iterations.get(number)
         if self._error:
@@ -210,7 +208,7 @@ class Queue:
             self._lanes.clock.count(iteration.seat.is_idle for iteration in self._iterations.values())
 
     def _wait(self) -> None:
-        """Lets the others work until one of them has news, for half a second at most."""
+        """Lets the other threads work until one has news, half a second at most."""
         self._baton.news.clear()
         with self._baton.let_go():
             self._baton.news.wait(_BEAT_SECONDS)
@@ -227,7 +225,6 @@ class Queue:
             raise self._error
 
     def _show(self) -> None:
-        """Shows what is under way, in ``state.json`` and in the view."""
         balance = self._lanes.balance
         balance.count()
         iterations = [iteration for _, iteration in sorted(self._iterations.items())]
@@ -247,7 +244,7 @@ class Queue:
         self._project.activity.beat()
 
     def _end_threads(self) -> None:
-        """Ends what is under way, and gives the project back to the one thread that is left."""
+        """Ends the threads; the project is this thread's alone again."""
         self._error = self._error or Ended()
         while self._threads:
             self._baton.notice()
@@ -257,7 +254,7 @@ class Queue:
         self._project.baton, self._project.pulse = None, lambda: None
 
     def _answer_questions(self) -> None:
-        """Asks a person at the terminal; raises GoalseekError where there is nobody, and nothing else goes on."""
+        """Asks a person at the terminal; raises GoalseekError if nobody is there and nothing else goes on."""
         asking = [
             (iteration, question)
             for _, iteration in sorted(self._iterations.items())
@@ -291,7 +288,7 @@ class Queue:
         return tuple(iteration.as_ahead for _, iteration in sorted(self._iterations.items()))
 
     def _spending(self, number: int | None = None) -> Spending:
-        """The spending of all; of the calls under way, iteration ``number`` foresees those of the others."""
+        """The spending of all iterations; iteration ``number`` foresees the running calls of the others."""
         open_iterations = [iteration for _, iteration in sorted(self._iterations.items(), reverse=True)]
         logs = [iteration.steps.usage_log for iteration in open_iterations]
         # An earlier one may not know yet what a call usually takes, while a later one does, or has an answer.

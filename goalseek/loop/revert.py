@@ -82,7 +82,6 @@ def _record_revert(iteration: Iteration, number: int, commit: Commit, tree: str,
 
 
 def _find_kept(project: Project, number: int) -> IterationRecord:
-    """The record of a kept change that the tip has. Raises GoalseekError for any other number."""
     standing = project.standing
     record = project.ledger.history.iteration(number) if 0 <= number <= standing.last_iteration else None
     if record is None:
@@ -145,7 +144,6 @@ def _apply_revert(iteration: Iteration, tree: str, plan: Plan) -> Change:
 
 
 def _no_number_error(iteration: Iteration, number: int, verdict: Verdict) -> GoalseekError:
-    """The error for a result without a number; the same command measures it again."""
     iteration.steps.forget("evidence")
     log_path = iteration.folder / "verifier.log"
     printed = log_path.read_text("utf-8", "replace") if log_path.exists() else ""

@@ -36,13 +36,11 @@ Inputs = ParamSpec("Inputs")
 class StepRunner:
     """The steps of one iteration, in order. ``phase_limit`` is how many phases may be run now (None: all).
 
-    Checkpoints hold for this run, the record that the iteration began after and the same ``source``. Where ``limits``
-    are given, a step that would spend past one of them raises LimitReached; ``get_spending`` gives what counts for them
-    and is in no record yet, and what the calls that others have under way will take: who would spend past a limit only
-    with those waits until they are over. ``is_asking`` is whether this iteration has a phase under way that may call a
-    provider. ``usage_log`` has the usage of its calls; ``places_of`` gives where the calls of a phase are made.
-    ``resumed_from`` names the checkpoints that an earlier invocation left; empty where ``phase_limit`` is given, as
-    ``step`` always goes on.
+    Checkpoints hold for this run, the record that the iteration began after and the same ``source``. If ``limits`` are
+    given, a step that would exceed one raises LimitReached. ``get_spending`` gives the spend that is not recorded yet,
+    with that of running calls: a step that exceeds a budget only together with those waits for them. ``is_asking`` is
+    whether a phase runs that may call a provider. ``places_of`` gives where the calls of a phase are made.
+    ``resumed_from`` names the checkpoints of an earlier invocation; ``step``, which always resumes, names none.
     """
 
     def __init__(
@@ -150,7 +148,6 @@ class StepRunner:
         return any(checkpoint is not None and checkpoint.made_from == self._digest for checkpoint in stored)
 
     def chain(self) -> list[CheckpointName]:
-        """The names of the stored checkpoints that follow the last one, each made from the one before."""
         return chain(self._answers, self._digest)
 
     def forget(self, answer: str) -> None:
@@ -189,7 +186,7 @@ class StepRunner:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Seconds by phase, over all attempts, with those that a kill or a signal cut short."""
+        """Seconds by phase over all attempts, with those of killed phases."""
         by_phase: dict[str, float] = {}
         for phase, spent in self._finished.values():
             by_phase[phase] = by_phase.get(phase, 0.0) + spent
@@ -213,7 +210,7 @@ class StepRunner:
         return checkpoint
 
     def _standing(self, is_foreseen: bool = False) -> Standing:
-        """The standing of this run, with what is spent until now and in no record yet."""
+        """The run's standing with the spend that is not recorded yet."""
         standing = self._project.standing.for_run(self._project.run_id)
         return self.get_spending().added_to(standing, is_foreseen=is_foreseen)
 

@@ -251,7 +251,6 @@ def _write_diff(objects: Objects, before: str, screened: Screening, folder: Path
 
 
 def _refuse_out_of_scope(iteration: Iteration, screened: Screening, plan: Plan) -> None:
-    """Raises Rejected for a change that the screening refuses, or that has strays where the manifest allows none."""
     refusals = _first_names(screened.refused)
     if not refusals and screened.strays and iteration.config.manifest.scope.strays == "reject":
         refusals = [f"new files outside the scope: {', '.join(_first_names(map(quote_path, screened.strays)))}"]
@@ -262,7 +261,6 @@ def _refuse_out_of_scope(iteration: Iteration, screened: Screening, plan: Plan) 
 
 
 def _write_change(iteration: Iteration, plan: Plan, screened: Screening, diff: Diff, folder: Path) -> Change:
-    """The change, with the names, the usage and the author of the plan, which is written for people."""
     write_plan(folder / "plan.md", plan)
     return Change(
         title=plan.title,
@@ -290,7 +288,6 @@ def _path_clashes(objects: Objects, before: str, after: str, edits: Mapping[str,
 
 
 def _why_no_change(nothing: str, strays: list[str], output: str) -> str:
-    """Why there is no candidate, with the first line that the provider said: it may have refused."""
     why = f"the provider changed {nothing}"
     if strays:
         why += f" within its scope; left out: {', '.join(_first_names(map(quote_path, strays)))}"

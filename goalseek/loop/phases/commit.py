@@ -59,12 +59,10 @@ def edits_of(entries: Mapping[str, Entry | None]) -> tuple[Edit, ...]:
 
 
 def entries_by_path(edits: Iterable[Edit]) -> dict[str, Entry | None]:
-    """The tree entries of edits by path; None for a deleted file."""
     return {edit.path: Entry(edit.mode, edit.blob) if edit.mode else None for edit in edits}
 
 
 def refuse_missing(objects: Objects, edits: Iterable[Edit]) -> None:
-    """Raises Rejected where git does not have the content of an edit."""
     for edit in edits:
         if edit.mode and not objects.has(edit.blob):
             why = f"git does not have the content of {quote_path(edit.path)} any more: somebody pruned it"

@@ -71,7 +71,6 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
 def _make_record(
     iteration: Iteration, result: IterationResult, ruler: Ruler | None, shares: SharedFolders | None
 ) -> IterationRecord:
-    """The record of an iteration, whatever phase it ended in."""
     project, config, standing, steps = iteration.project, iteration.config, iteration.standing, iteration.steps
     manifest, verdict, plan, change = config.manifest, result.verdict, result.plan, result.change
     candidate, decision, evidence = result.candidate, result.decision, result.evidence or Evidence()

@@ -106,7 +106,6 @@ def plan_stack(iteration: Iteration) -> Plan | None:
 
 
 def merge_stack(iteration: Iteration, stack: Stack) -> str:
-    """The tip's tree with what these iterations change of it."""
     members = [record for record in _records_of_tip(iteration) if record.iteration in stack]
     return _merge(iteration, members[::-1])
 
@@ -162,7 +161,6 @@ def _merge(iteration: Iteration, members: Sequence[IterationRecord]) -> str:
 
 
 def _plan_texts(members: Sequence[IterationRecord]) -> tuple[str, str]:
-    """The title and the text of the plan to try these changes together."""
     *others, last = [str(record.iteration) for record in members]
     titles = "; ".join(record.hypothesis_summary for record in members)
     title = clean_title(f"{', '.join(others)} and {last} together: {titles}")

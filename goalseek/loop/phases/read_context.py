@@ -95,7 +95,6 @@ def read_baseline_context(iteration: Iteration) -> Context:
 
 
 def count_proposals(ahead: Sequence[Ahead]) -> int:
-    """How many of the iterations under way ask a provider."""
     return sum(not one.stacked for one in ahead)
 
 
@@ -122,7 +121,6 @@ def visible_files(tree: Checkout, scope: Scope) -> tuple[VisibleFile, ...]:
 
 
 def _write_artifacts(iteration: Iteration) -> tuple[str, ...]:
-    """Writes the state of git and the machine; gives the last commits, a line each."""
     repository, folder = iteration.project.repository, iteration.folder
     commits = tuple(commit_lines(repository, iteration.standing.tip or repository.head(), _COMMITS))
     refs = tuple(map(repository.position, (repository.tip_ref, repository.ledger_ref, repository.branch_ref)))
