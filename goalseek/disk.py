@@ -231,6 +231,13 @@ def read_regular(root: Path, path: str, is_ours: bool = True) -> bytes:
         return file.read()
 
 
+def read_all(root: Path, paths: Iterable[str]) -> Iterator[bytes]:
+    """The same for each path, but of a link its target."""
+    for path in paths:
+        file = root / path
+        yield os.fsencode(os.readlink(file)) if file.is_symlink() else read_regular(root, path)
+
+
 def open_regular(root: Path, path: str, is_ours: bool = True) -> BinaryIO:
     """Opens a regular file below ``root`` for reading, following no symbolic link. Raises OSError otherwise.
 

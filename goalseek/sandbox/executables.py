@@ -1,7 +1,4 @@
-"""The files that a command line's programs need beside the system's: links, interpreters and their installations.
-
-It follows links one by one, and knows an installation by the files in it.
-"""
+"""The files that a command line's programs need beside the system's: links, interpreters and their installations."""
 
 from __future__ import annotations
 

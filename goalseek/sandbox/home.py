@@ -1,8 +1,7 @@
 """A throw-away HOME for an agent, in which its credential files are links to the real ones.
 
 It lasts for an iteration, so that APPLY goes on with the session of PLAN. A refresh token works once: renewed in a copy
-that is thrown away, it would log the user out. So there is never a copy. A program that writes in place writes the real
-file through the link. If one replaces the link by a new file, that is moved afterwards to where the link led.
+that is thrown away, it would log the user out. So a file that replaced a link is moved to where the link led.
 """
 
 from __future__ import annotations
@@ -16,15 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from goalseek.disk import (
-    open_atomic,
-    open_regular,
-    own_folder,
-    read_object,
-    recreate_folder,
-    remove_if_exists,
-    write_atomic,
-)
+from goalseek import disk
 from goalseek.sandbox.environment import Redactor
 
 _CREDENTIAL_LIMIT = 2**20
@@ -41,7 +32,9 @@ class AgentHome:
         self._record = folder / "home.json"
 
     def is_of(self, label: str) -> bool:
-        return read_object(self._record).get("label") == label and self.path.is_dir() and not self.path.is_symlink()
+        return (
+            disk.read_object(self._record).get("label") == label and self.path.is_dir() and not self.path.is_symlink()
+        )
 
     def make(self, label: str, links: Mapping[str, tuple[Path, Path]], files: Mapping[str, str]) -> None:
         """Makes it anew unless it has this label, then adds links and files to it.
@@ -50,10 +43,10 @@ class AgentHome:
         """
         self.collect_renewed_logins()
         if not self.is_of(label):
-            recreate_folder(self.path, 0o700)
+            disk.recreate_folder(self.path, 0o700)
         stored = {"label": label, "links": {path: str(real) for path, (real, _) in links.items()}}
-        write_atomic(self._record, json.dumps(stored) + "\n", durable=True)
-        with own_folder(self.path) as home:
+        disk.write_atomic(self._record, json.dumps(stored) + "\n", durable=True)
+        with disk.own_folder(self.path) as home:
             for path, (_, seen) in links.items():
                 home.link(path, os.fsencode(seen))
             for path, text in files.items():
@@ -67,9 +60,9 @@ class AgentHome:
         is empty or larger than 1 MiB. Where it ``is_shared``, others at work keep the file that they see.
         """
         moved = []
-        for path, real in read_object(self._record).get("links", {}).items():
+        for path, real in disk.read_object(self._record).get("links", {}).items():
             try:
-                with open_regular(self.path, path) as file:
+                with disk.open_regular(self.path, path) as file:
                     status = os.fstat(file.fileno())
                     content = file.read(_CREDENTIAL_LIMIT + 1)
             except OSError:  # a link as it was, or nothing
@@ -77,7 +70,7 @@ class AgentHome:
             if _is_newer(status, Path(real)) and 0 < len(content) <= _CREDENTIAL_LIMIT:
                 _replace(Path(real), content, status, is_shared)
                 moved.append(real)
-            remove_if_exists(self.path / path)
+            disk.remove_if_exists(self.path / path)
         return moved
 
     def redact(self, secrets: Redactor) -> None:
@@ -85,20 +78,20 @@ class AgentHome:
         for path in [*self.path.rglob("*")]:
             name = path.relative_to(self.path).as_posix()
             with contextlib.suppress(OSError):  # a folder, or the link to a login
-                with open_regular(self.path, name) as file:
+                with disk.open_regular(self.path, name) as file:
                     status, content = os.fstat(file.fileno()), file.read(_LONG_FILE_LIMIT)
                 if secrets.contains(content):
-                    remove_if_exists(path)
+                    disk.remove_if_exists(path)
                     if b"\0" not in content:
-                        with own_folder(self.path) as home, home.create(name, 0o600) as file:
+                        with disk.own_folder(self.path) as home, home.create(name, 0o600) as file:
                             file.write(secrets.redact(content))
                         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # the newest is read for its usage
 
     def empty(self) -> None:
         """Removes it, once the logins that were renewed in it are where the real ones are."""
         self.collect_renewed_logins()
-        remove_if_exists(self.path)
-        remove_if_exists(self._record)
+        disk.remove_if_exists(self.path)
+        disk.remove_if_exists(self._record)
 
     def read(self, pattern: str) -> bytes:
         """The bytes of the newest regular file in it that matches a path or a glob, written since ``make``.
@@ -111,7 +104,7 @@ class AgentHome:
         if not paths or paths[-1].lstat().st_mtime_ns < made:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), pattern)
         path = paths[-1].relative_to(self.path).as_posix()
-        with open_regular(self.path, path) as file:
+        with disk.open_regular(self.path, path) as file:
             size = os.fstat(file.fileno()).st_size
             content = file.read(_FILE_LIMIT + 1) if size <= _FILE_LIMIT else b""
             if _FILE_LIMIT < size <= _LONG_FILE_LIMIT:
@@ -149,6 +142,8 @@ def _replace(real: Path, content: bytes, status: os.stat_result, is_shared: bool
             os.fsync(file.fileno())
     else:
         mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o600
-        with open_atomic(real, durable=True, temporary=real.with_name(f".{real.name}.goalseek"), mode=mode) as file:
+        with disk.open_atomic(
+            real, durable=True, temporary=real.with_name(f".{real.name}.goalseek"), mode=mode
+        ) as file:
             file.write(content)
     os.utime(real, ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -1,15 +1,7 @@
 """The reaper: parent process of every program that is not trusted, which ends all its descendants, however they hide.
 
-It runs as a process of its own (``python -I -S``), so that no caller of the library becomes a subreaper. Orphans below
-it become its children, whatever they did to their session, environment or parents, so the tree below it is complete.
-When its channel closes, because goalseek ended or was killed, it ends them all, then itself.
-
-A message is four bytes of length, then so many bytes of JSON; paths, arguments and variables are in it as Latin-1. The
-requests are to ``start`` a program (three descriptors come along), restricted if the message says so, and to ``end`` it
-with all its descendants. The reaper answers both, and reports a program's exit code unasked, each by the fields of
-``supervisor.RunningProgram`` that it sets, with the program's token. Start and end are in seconds of
-``time.monotonic``, which all processes of a machine share: the caller may be stopped meanwhile. The answer to ``end``
-has the processor time that the program and its descendants took.
+It runs as a process of its own (``python -I -S``), so that no caller of the library becomes a subreaper. When its
+channel closes, because goalseek ended or was killed, it ends them all, then itself.
 """
 
 from __future__ import annotations
@@ -31,6 +23,12 @@ GRACE_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 _RESTORED = (*_IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
+
+
+# A message is four bytes of length, then JSON, in which paths, arguments and variables are Latin-1. The requests are to
+# "start" a program (three descriptors come along) and to "end" it with its descendants. Answers, and unasked the exit
+# code, are fields of supervisor.RunningProgram, with the program's token. Times are of time.monotonic, which all
+# processes of a machine share: the caller may be stopped meanwhile.
 
 
 def send(channel: socket.socket, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:

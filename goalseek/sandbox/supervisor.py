@@ -1,7 +1,4 @@
-"""Supervision of programs that are not trusted: limits of time and output, and nothing left running after the end.
-
-The reaper, a process of its own, starts and ends them; the supervisor talks to it.
-"""
+"""Supervision of programs that are not trusted: limits of time and output, and nothing left running after the end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The view of a program: the files, devices and network that it may use, independent of the sandbox level.
-
-``Launch`` is how a program is started once a level has been applied to its view.
-"""
+"""The view of a program: the files, devices and network that it may use, independent of the sandbox level."""
 
 from __future__ import annotations
 

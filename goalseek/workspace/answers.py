@@ -20,13 +20,8 @@ from goalseek.git.ignore import matcher
 from goalseek.git.location import Location
 from goalseek.git.paths import folder_prefix, quote_path
 from goalseek.humanize import MAX_NAMES, abbreviate
+from goalseek.manifest import exposure
 from goalseek.manifest.command_words import SCRIPTS, words_in
-from goalseek.manifest.exposure import (
-    may_show_answers,
-    read_small,
-    readable_answers,
-    visible_scorers,
-)
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest, ScopeTable, VerifyCommand
 from goalseek.values import Finding
@@ -58,10 +53,10 @@ def answer_notes(
     ``paths`` are those of a tree, in which the manifest's folder is at ``prefix``; ``hidden`` are the hidden files
     where they lie on disk, by the path that commands find them at.
     """
-    if finding := readable_answers(manifest, hidden):
+    if finding := exposure.readable_answers(manifest, hidden):
         yield finding
     own = paths_below(prefix, paths)
-    yield from visible_scorers(manifest, set(own) - hidden.keys())
+    yield from exposure.visible_scorers(manifest, set(own) - hidden.keys())
     if manifest.scope.share:
         is_hidden, is_writable = matcher(manifest.scope.hidden), matcher(manifest.scope.writable)
         code = (path for path in own if path.endswith(SCRIPTS) or is_writable(path))
@@ -128,7 +123,7 @@ def _names(paths: Iterable[str]) -> str:
 
 def answer_notes_at_head(loaded: ManifestFile, location: Location) -> Iterator[Finding]:
     manifest = loaded.manifest
-    if not may_show_answers(manifest):
+    if not exposure.may_show_answers(manifest):
         return
     folder, paths = base_of(loaded, location.top), b""
     hidden_from: Listing = ()
@@ -179,7 +174,7 @@ class _NamedFiles(Struct, frozen=True):
 
     def in_file(self, path: str, file: Path) -> set[str]:
         """Those that the text of ``file`` names, which commands find at ``path``."""
-        text, is_script = read_small(file), path.endswith(SCRIPTS)
+        text, is_script = exposure.read_small(file), path.endswith(SCRIPTS)
         words = {*re.findall(r"\"([^\"\n]{1,300})\"", text), *re.findall(r"'([^'\n]{1,300})'", text)}
         words |= {word for word in words_in(text) if "/" in word} if is_script else set()
         return self._joined(words, {"", posixpath.dirname(path)}, _PARTS_MOST if is_script else 1)

@@ -16,7 +16,7 @@ from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, MissingObject, Objects, ObjectsFailed, TreeReader
 from goalseek.git.paths import FOLDER, quote_path
 from goalseek.manifest.tables import Sees
-from goalseek.workspace.checkout import OURS, Changes, Checkout, TreePlan, TreeUpdateContext, occupied_paths
+from goalseek.workspace.checkout import OURS, Changes, Checkout, TreePlan, TreeUpdateContext
 from goalseek.workspace.forbidden_names import Hazard, TreePaths, output_hazards
 from goalseek.workspace.hidden_files import as_entries, content_of
 from goalseek.workspace.scope import parents
@@ -36,7 +36,6 @@ class Bench:
         self._objects = objects
         self._plan = plan
         self._scope = plan.scope
-        self._mount_points = plan.mount_points
         self._matches_keep = matcher(plan.keep)
         self._build_context = build_context
         self._reader_of = functools.lru_cache(maxsize=2)(functools.partial(TreeReader, objects))
@@ -80,8 +79,14 @@ class Bench:
         label = f"{tree} {view}"
         checkout = self._checkouts.get(root)
         if checkout is None or not checkout.label:  # which an update that was interrupted leaves it without
-            state, objects = root.with_suffix(".state"), self._objects
-            checkout = self._checkouts[root] = Checkout(root, state, self._read, objects.fill, self._is_left_alone)
+            checkout = self._checkouts[root] = Checkout(
+                root,
+                root.with_suffix(".state"),
+                self._read,
+                self._objects.fill,
+                self._is_left_alone,
+                self._plan.mount_points,
+            )
             if not checkout.load():
                 self._build(checkout, sees, tree, label)
                 return root
@@ -118,7 +123,7 @@ class Bench:
             return ["the tree itself"]
         self._last_walks[root] = (changes, self._fingerprint_of(checkout))
         ruler_files = (path for path in (*changes.changed, *changes.missing) if self._is_ruler_file(checkout, path))
-        return sorted((*ruler_files, *occupied_paths(root, self._mount_points)))
+        return sorted((*ruler_files, *self._plan.mount_points.intersection(changes.added)))
 
     def is_untouched(self, sees: Sees, path: str) -> bool:
         """Whether a file is as goalseek wrote it, so that no command made it."""
@@ -170,8 +175,6 @@ class Bench:
 
     def _clean(self, checkout: Checkout) -> None:
         """Cleans the tree. The walk at a command's end is used again where nothing has changed since."""
-        for path in occupied_paths(checkout.root, self._mount_points):
-            remove_if_exists(checkout.root / path)
         changes, fingerprint = self._last_walks.pop(checkout.root, (Changes(), None))
         if fingerprint is not None and fingerprint == self._fingerprint_of(checkout):
             checkout.restore(changes)
@@ -199,7 +202,7 @@ class Bench:
 
     def _is_left_alone(self, path: str) -> bool:
         prefix = self._scope.prefix
-        return path in self._mount_points or (path.startswith(prefix) and self._matches_keep(path[len(prefix) :]))
+        return path.startswith(prefix) and self._matches_keep(path[len(prefix) :])
 
 
 def refuse_other_content(objects: Objects, path: str, entry: Entry, content: bytes) -> None:

@@ -16,17 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.disk import (
-    ForeignPath,
-    OwnFolder,
-    open_folder,
-    own_folder,
-    read_regular,
-    recreate_folder,
-    split_path,
-    walk_folders,
-    write_atomic,
-)
+from goalseek import disk
 from goalseek.git.objects import Entry
 from goalseek.git.paths import SYMLINK
 from goalseek.workspace.listing import Listing
@@ -53,30 +43,6 @@ class Changes(Struct, frozen=True):
     missing: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.changed or self.missing or self.added or self.folders)
-
-
-def occupied_paths(root: Path, paths: Iterable[str]) -> list[str]:
-    """Of the paths in a tree that something is mounted on, those where more than an empty mount point stands.
-
-    A path below a link is none of them: the link itself is what somebody put there.
-    """
-
-    def is_occupied(path: str) -> bool:
-        *above, name = path.split("/")
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            folder = stack.enter_context(open_folder(root))
-            for part in above:
-                folder = stack.enter_context(open_folder(part, folder))
-            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode):
-                return bool(os.listdir(stack.enter_context(open_folder(name, folder))))
-            return not stat.S_ISREG(status.st_mode) or status.st_size > 0
-        return False
-
-    return [path for path in sorted(paths) if is_occupied(path)]
 
 
 class TreePlan(Struct, frozen=True):
@@ -117,8 +83,8 @@ class Checkout:
     """One folder and the files it should hold. ``read`` gives the bytes of entries in turn, of a link its target.
 
     An entry with the mode ``link`` is a symbolic link of ours to the path that its ``blob`` names; one with the mode
-    ``copy`` is a file that is in no tree of git's. What is new and ``is_left_alone`` is no change. ``entries`` are the
-    files that the folder should hold.
+    ``copy`` is a file that is in no tree of git's. What is new and ``is_left_alone`` is no change, nor is an empty
+    mount point. ``entries`` are the files that the folder should hold.
     """
 
     def __init__(
@@ -128,13 +94,15 @@ class Checkout:
         read: Callable[[Mapping[str, Entry]], Iterator[bytes]],
         fill: Callable[[Path, Mapping[str, Entry]], None] | None = None,
         is_left_alone: Callable[[str], bool] = lambda path: False,
+        mount_points: frozenset[str] = frozenset(),
     ) -> None:
         self.root = root
         self.state = state
         self.label = ""
         self._read = read
         self._fill = fill
-        self._is_left_alone = is_left_alone
+        self._is_left_alone: Callable[[str], bool] = lambda path: path in mount_points or is_left_alone(path)
+        self._mount_points = mount_points
         self._clear()
 
     def _clear(self) -> None:
@@ -146,10 +114,10 @@ class Checkout:
     def _expect(self, entries: Mapping[str, Entry]) -> None:
         for path, entry in entries.items():
             if path not in self.entries:
-                split_path(path)
+                disk.split_path(path)
                 # It would be written, and removed, where a link of ours leads.
                 if path in self._below or any(above in self.entries for above in parents(path)):
-                    raise ForeignPath(f"{path!r} and another entry of its tree lie one below the other")
+                    raise disk.ForeignPath(f"{path!r} and another entry of its tree lie one below the other")
                 for above in parents(path):
                     self._below[above] = self._below.get(above, 0) + 1
             self.entries[path] = entry
@@ -162,7 +130,7 @@ class Checkout:
             if version != _FORMAT or not self.root.is_dir():
                 return False
             self._expect({path: Entry(*facts) for path, facts in entries.items()})
-        except (OSError, ValueError, EOFError, TypeError, ForeignPath):  # of a goalseek that took such an entry
+        except (OSError, ValueError, EOFError, TypeError, disk.ForeignPath):  # of a goalseek that took such an entry
             return False
         self.label, self._signatures, self._racy = label, signatures, set(racy)
         return True
@@ -172,18 +140,18 @@ class Checkout:
         if not self.label:
             return
         entries = {path: (entry.mode, entry.blob) for path, entry in self.entries.items()}
-        write_atomic(self.state, marshal.dumps((_FORMAT, self.label, entries, self._signatures, list(self._racy))))
+        disk.write_atomic(self.state, marshal.dumps((_FORMAT, self.label, entries, self._signatures, list(self._racy))))
 
     def build(self, entries: Mapping[str, Entry], label: str) -> None:
         """Makes the folder anew with just these files. Has no label while it is at it, as in ``update``."""
         self.label = ""
         self._clear()
         self._expect(entries)
-        recreate_folder(self.root)
+        disk.recreate_folder(self.root)
         if self._fill:
             self._fill(self.root, {path: entry for path, entry in entries.items() if entry.mode not in OURS})
         others = {path: entry for path, entry in entries.items() if entry.mode in OURS or not self._fill}
-        with own_folder(self.root) as folder:
+        with disk.own_folder(self.root) as folder:
             self._write(folder, others)
         self._record(entries)
         self.label = label
@@ -199,7 +167,7 @@ class Checkout:
         if is_all:
             wanted = {**{path: None for path in self.entries if path not in wanted}, **wanted}
         changed = {path: entry for path, entry in wanted.items() if entry and self.entries.get(path) != entry}
-        with own_folder(self.root) as folder:
+        with disk.own_folder(self.root) as folder:
             for path in [path for path, entry in wanted.items() if entry is None and path in self.entries]:
                 del self.entries[path]
                 above, name = _split(path)
@@ -217,7 +185,7 @@ class Checkout:
 
     def overlay(self, wanted: Mapping[str, Entry | None]) -> None:
         """Puts these entries there, unrecorded: a walk finds them as changes. None removes a file."""
-        with own_folder(self.root) as folder:
+        with disk.own_folder(self.root) as folder:
             for path, entry in wanted.items():
                 if entry is None:
                     self._remove(folder, path)
@@ -239,7 +207,7 @@ class Checkout:
         def walk_new(folder: str) -> bool:
             """Walks a new folder; gives whether something in it is left alone, so that the folder must stay."""
             must_stay = False
-            with open_folder(self.root / folder) as descriptor, os.scandir(descriptor) as listing:
+            with disk.open_folder(self.root / folder) as descriptor, os.scandir(descriptor) as listing:
                 for item in listing:
                     path = f"{folder}/{item.name}"
                     is_too_deep = path.count("/") >= _DEPTH_LIMIT or len(os.fsencode(path)) > _LENGTH_LIMIT
@@ -257,7 +225,7 @@ class Checkout:
             is_below_link = any((self.root / above).is_symlink() for above in parents(path))
             return not is_below_link and os.path.lexists(self.root / path)
 
-        for folder, descriptor, listing, inner in walk_folders(self.root):
+        for folder, descriptor, listing, inner in disk.walk_folders(self.root):
             walked.add(folder)
             recorded, count = self._signatures.get(folder, {}), 0
             for item in listing:
@@ -280,28 +248,29 @@ class Checkout:
             if count < len(recorded):
                 present = frozenset(os.listdir(descriptor))
                 missing.extend(folder + name for name in recorded if name not in present)
-        for path, entry, content in self._contents(racy):
-            is_link = entry.mode in (LINK, SYMLINK)
-            if content == (os.fsencode(os.readlink(self.root / path)) if is_link else read_regular(self.root, path)):
+        for (path, _, expected), content in zip(self._contents(racy), disk.read_all(self.root, racy), strict=True):
+            if content == expected:
                 self._racy.discard(path)
             else:
                 changed.append(path)
         for folder, names in self._signatures.items():
             if folder not in walked:  # it is gone, or below one that is left alone
                 missing.extend(folder + name for name in names if not is_there(folder + name))
+        added += filter(self._is_occupied, sorted(self._mount_points))
         return Changes(tuple(changed), tuple(sorted(missing)), tuple(added), tuple(new_folders))
 
     def restore(self, changes: Changes) -> None:
         """Undoes what a walk found, path by path."""
-        with own_folder(self.root) as folder:
+        if changes == Changes():
+            return
+        with disk.own_folder(self.root) as folder:
             for path in (*changes.added, *changes.folders):
                 self._remove(folder, path)
             self._write(folder, {path: self.entries[path] for path in (*changes.changed, *changes.missing)})
         self._record((*changes.changed, *changes.missing))
 
     def clean(self) -> None:
-        if changes := self.changes():
-            self.restore(changes)
+        self.restore(self.changes())
 
     def fingerprint(self, paths: Iterable[str]) -> tuple[tuple[int, ...], ...] | None:
         """The signatures of all recorded folders and of these files: while equal, nothing was added or removed.
@@ -331,14 +300,25 @@ class Checkout:
         folder, name = _split(path)
         return self._signatures[folder][name][2]
 
-    def _contents(self, entries: Mapping[str, Entry]) -> Iterator[tuple[str, Entry, bytes]]:
-        files = {path: entry for path, entry in entries.items() if entry.mode != LINK}
-        for path in entries.keys() - files.keys():
-            yield path, entries[path], os.fsencode(entries[path].blob)
-        if files:
-            yield from zip(files, files.values(), self._read(files), strict=True)
+    def _is_occupied(self, path: str) -> bool:
+        """Whether more than an empty mount point is there; never below a link, which is new itself."""
+        *above, name = path.split("/")
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            folder = stack.enter_context(disk.open_folder(self.root))
+            for part in above:
+                folder = stack.enter_context(disk.open_folder(part, folder))
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                return bool(os.listdir(stack.enter_context(disk.open_folder(name, folder))))
+            return not stat.S_ISREG(status.st_mode) or status.st_size > 0
+        return False
 
-    def _write(self, folder: OwnFolder, entries: Mapping[str, Entry]) -> None:
+    def _contents(self, entries: Mapping[str, Entry]) -> Iterator[tuple[str, Entry, bytes]]:
+        contents = self._read({path: entry for path, entry in entries.items() if entry.mode != LINK})
+        for path, entry in entries.items():
+            yield path, entry, os.fsencode(entry.blob) if entry.mode == LINK else next(contents)
+
+    def _write(self, folder: disk.OwnFolder, entries: Mapping[str, Entry]) -> None:
         for path, entry, content in self._contents(entries):
             if entry.mode in (LINK, SYMLINK):
                 folder.link(path, content)
@@ -347,7 +327,7 @@ class Checkout:
             with folder.create(path, mode) as file:
                 file.write(content)
 
-    def _remove(self, folder: OwnFolder, path: str) -> None:
+    def _remove(self, folder: disk.OwnFolder, path: str) -> None:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             folder.remove(path)
         for above in parents(path):

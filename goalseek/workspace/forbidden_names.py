@@ -1,8 +1,7 @@
 """Forbidden names: those of files that the next program would run or obey. Pure: a table, and its matching.
 
-A rule holds for new files wherever they are, also inside writable globs, unless the manifest lists the name itself as
-writable; that of instructions for agents holds for existing files as well. Every name is read as the most forgiving
-file system would: case, Unicode form, invisible characters, dots and spaces at the end make no difference.
+A rule holds for new files, that of instructions for agents for existing ones too, unless the manifest lists the name
+itself as writable. Names are read as the most forgiving file system would.
 """
 
 from __future__ import annotations
@@ -104,11 +103,6 @@ class TreePaths(Struct, frozen=True):
     is_added: Callable[[str], bool] = lambda path: False
     is_fixed: Callable[[str], bool] = lambda path: False
 
-    def is_package(self, folder: str) -> bool:
-        """Whether a folder is a package, so that its modules hide no others; an existing one is not made one."""
-        marker = f"{folder}/__init__.py" if folder else "__init__.py"
-        return self.has(marker) or (bool(folder) and self.is_added(marker) and not self.has(folder))
-
 
 def import_shadowing(path: str, is_link: bool, tree: TreePaths) -> Iterator[Hazard]:
     """Every (part, reason) for which a new module, or a link, would be imported in place of another one."""
@@ -139,7 +133,10 @@ def output_hazards(path: str, tree: TreePaths) -> Iterator[Hazard]:
 
 
 def _module_hazards(folder: str, module: str, part: str, takes_precedence: bool, tree: TreePaths) -> Iterator[Hazard]:
-    if module in STANDARD_LIBRARY and not tree.is_package(folder):
+    marker = f"{folder}/__init__.py" if folder else "__init__.py"
+    # The modules of a package hide no others. An existing folder is not made one by a new marker.
+    is_package = tree.has(marker) or (folder and tree.is_added(marker) and not tree.has(folder))
+    if module in STANDARD_LIBRARY and not is_package:
         yield part, f"it would be imported in place of the standard library's {module}"
     source = f"{folder}/{module}.py" if folder else f"{module}.py"
     if takes_precedence and tree.is_fixed(source) and tree.has(source):

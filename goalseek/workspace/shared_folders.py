@@ -1,7 +1,6 @@
 """Shared folders (``scope.share``): what they held at the baseline, and which paths may be shared.
 
-Files are compared by path, size and time, and small ones by their contents where only the time differs. A difference
-gives a note only. They are listed once for each record, and never more than ``MAX_FILES``.
+Files are compared by path, size and time, and small ones by their contents where only the time differs.
 """
 
 from __future__ import annotations

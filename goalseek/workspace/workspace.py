@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from goalseek.disk import recreate_folder, regular_files, remove, remove_if_exists
 from goalseek.errors import GitFailed
 from goalseek.git.command import AUTHOR
 from goalseek.git.ignore import literal_pattern
 from goalseek.git.objects import Entry, MissingObject, Objects, ObjectsFailed
-from goalseek.workspace.checkout import Changes, Checkout, TreePlan, TreeUpdateContext, occupied_paths
+from goalseek.workspace.checkout import Changes, Checkout, TreePlan, TreeUpdateContext
 from goalseek.workspace.listing import digest_of
 
 Value = TypeVar("Value")
@@ -64,7 +64,8 @@ class Workspace:
             folder.with_name(folder.name + ".state"),
             lambda entries: (objects.read(entry.blob) for entry in entries.values()),
             objects.fill,
-            (self._mount_points | {".git"}).__contains__,
+            {".git"}.__contains__,
+            self._mount_points,
         )
         self.git_folder = Checkout(
             folder / ".git",
@@ -121,20 +122,14 @@ class Workspace:
             self._cache[name] = (self.tree.label, value)
         return cast(Value, value)
 
-    def changes(self) -> Changes:
-        """The agent's git folder is not part of it; something at a mount point counts as new."""
-        changes = self.tree.changes()
-        return structs.replace(changes, added=(*changes.added, *occupied_paths(self.root, self._mount_points)))
-
     def restore(self, changes: Changes) -> None:
-        if changes:
-            self.tree.restore(changes)
+        self.tree.restore(changes)
         if not (self.root / ".git").is_dir() or (self.root / ".git").is_symlink():
             recreate_folder(self.root / ".git")
         self.git_folder.clean()
 
     def clean(self) -> None:
-        self.restore(self.changes())
+        self.restore(self.tree.changes())
 
     def _open_store(self) -> Objects:
         return Objects(self._pristine, self._pristine / "objects", self._objects.object_format).prepare()

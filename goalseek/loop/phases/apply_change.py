@@ -102,7 +102,7 @@ def _ask_for_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
     if not workspace.is_whole():
         why = "the workspace was removed while the provider was at work in it"
         raise Rejected(Outcome.SKIPPED, Reason.INTERRUPTED, why, usage=reply.usage)
-    changes = workspace.changes()
+    changes = workspace.tree.changes()
     try:
         screened = _screening_of(iteration, attempt_folder)
         if refusal := _credential_refusal(screened, (*changes.added, *changes.changed), call.secrets, reply.usage):
@@ -167,7 +167,7 @@ def _screen_so_far(iteration: Iteration, folder: Path, secrets: Redactor) -> Scr
     workspace = iteration.workspace
     if not workspace.is_whole():
         return None
-    changes = workspace.changes()
+    changes = workspace.tree.changes()
     screened = _screening_of(iteration, folder)
     if _credential_refusal(screened, (*changes.added, *changes.changed), secrets, Usage()):
         return None
@@ -184,14 +184,17 @@ def _screening_of(iteration: Iteration, folder: Path) -> Screening:
     recreate_folder(snapshot)
     assert iteration.standing.incumbent
     entries = workspace.tree.entries
+    ignored, linked = workspace.cached(
+        "screening", lambda: (gitignore_matcher(entries, objects), linked_instructions(entries, objects, scope))
+    )
     return Screening(
         entries,
         FolderFiles(workspace.root, objects, snapshot),
         objects,
         TreeReader(objects, iteration.standing.incumbent.tree),
         scope,
-        workspace.cached("ignored", lambda: gitignore_matcher(entries, objects)),
-        workspace.cached("linked", lambda: linked_instructions(entries, objects, scope)),
+        ignored,
+        linked,
     )
 
 
