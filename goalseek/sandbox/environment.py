@@ -108,8 +108,6 @@ def _substitute(key: str, value: str) -> str:
 
 
 class Redactor:
-    """Replaces the credential values that it has learned."""
-
     def __init__(self) -> None:
         self._values: set[bytes] = set()
 
@@ -134,7 +132,6 @@ class Redactor:
         return any(value in content for value in self._values)
 
     def redact(self, content: bytes) -> bytes:
-        """The content, with each value replaced by ``HIDDEN``."""
         for value in sorted(self._values, key=len, reverse=True):
             content = content.replace(value, HIDDEN)
         return content

@@ -41,7 +41,7 @@ _WRITABLE_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx",
 
 @functools.cache
 def abi() -> int:
-    """0 for none."""
+    """The version of Landlock in this kernel, 0 for none."""
     version = ctypes.CDLL(None, use_errno=True).syscall(
         ctypes.c_long(landlock_exec.CREATE), None, ctypes.c_long(0), ctypes.c_long(1)
     )

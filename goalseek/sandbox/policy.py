@@ -129,7 +129,11 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
         key = (tuple(map(str, commands)), variables, cwd)
         if key not in self._required or not all(path.exists() for path in self._required[key]):
             required = required_paths(commands, environment, self.folder / cwd)
-            self._required[key] = {path: why for path, why in required.items() if not self._is_in_tree(path)}
+            for path in [path for path in required if path.is_relative_to(self.top)]:
+                is_shared = any(map(path.is_relative_to, self.shared))
+                if is_shared or not any((path / mark).exists() for mark in _ENVIRONMENT_FILES):
+                    del required[path]  # it is had from the tree
+            self._required[key] = required
         return self._required[key]
 
     def readable(self) -> tuple[Path, ...]:
@@ -156,13 +160,6 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
         self.readable()
         self.devices()
         self._cache_paths()
-
-    def _is_in_tree(self, path: Path) -> bool:
-        """Whether a path of the user's checkout is had from the tree: all but an environment that is not shared."""
-        if not path.is_relative_to(self.top):
-            return False
-        is_shared = any(map(path.is_relative_to, self.shared))
-        return is_shared or not any((path / mark).exists() for mark in _ENVIRONMENT_FILES)
 
     def _cache_paths(self) -> tuple[Path, ...]:
         """``sandbox.cache`` as paths. Raises GoalseekError for one that overlaps ours, or that cannot be mounted."""

@@ -69,8 +69,6 @@ def _receive_exactly(channel: socket.socket, count: int) -> bytes:
 
 
 class Reaper:
-    """Serves one channel until it closes."""
-
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
         self.program = 0

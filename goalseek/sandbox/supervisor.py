@@ -159,15 +159,15 @@ def shorten(text: str) -> str:
 
 
 class LogFile(contextlib.AbstractContextManager["LogFile"]):
-    """Appends to a log that can be read while it grows; the file has ``limit`` bytes for all who append to it.
+    """Appends to a log that can be read while it grows; the file has ``KEPT_BYTES`` for all who append to it.
 
     Each gets half of the remaining bytes, LEAST_BYTES at least; of longer output, head and tail are kept. The end of
     the block writes the tail.
     """
 
-    def __init__(self, path: Path, limit: int = KEPT_BYTES) -> None:
+    def __init__(self, path: Path) -> None:
         self._file = path.open("ab")
-        share = max((limit - self._file.tell()) // 2, LEAST_BYTES)
+        share = max((KEPT_BYTES - self._file.tell()) // 2, LEAST_BYTES)
         self._room = share // 2
         self._rest = HeadAndTail(share // 3)  # which may keep half as much again
 
@@ -220,12 +220,11 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         self,
         owner: str,
         lock: Path | None = None,
-        pulse: Callable[[], None] | None = None,
         on_terminal: bool = False,
         waiting: Waiting = contextlib.nullcontext,
     ) -> None:
         self.owner = owner
-        self.pulse = pulse
+        self.pulse: Callable[[], None] = lambda: None
         self._waiting = waiting
         self._on_terminal = on_terminal
         self._lock = open_lock(lock) if lock else None
@@ -303,8 +302,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
                     remaining = 0.05 if timeout is None else timeout - (time.monotonic() - program.began)
                     is_overdue = remaining <= 0
                     streams.wait(min(remaining, 0.05))  # late or not: it may have ended in time, and nobody looked
-                    if self.pulse:
-                        self.pulse()
+                    self.pulse()
                     is_ended = program.exit_code is None and must_end(kept["stdout"])
                 checked_at = time.monotonic()
                 killed = self._end(program, GRACE_SECONDS if program.exit_code is None else 0.0)

@@ -25,13 +25,7 @@ from goalseek.workspace.scope import parents
 class Bench:
     """The trees of one commit below ``folder``. ``build_context`` is entered while a tree is made anew."""
 
-    def __init__(
-        self,
-        folder: Path,
-        objects: Objects,
-        plan: TreePlan,
-        build_context: TreeUpdateContext = contextlib.nullcontext,
-    ) -> None:
+    def __init__(self, folder: Path, objects: Objects, plan: TreePlan, build_context: TreeUpdateContext) -> None:
         self.folder = folder
         self._objects = objects
         self._plan = plan

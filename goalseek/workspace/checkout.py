@@ -260,7 +260,6 @@ class Checkout:
         return Changes(tuple(changed), tuple(sorted(missing)), tuple(added), tuple(new_folders))
 
     def restore(self, changes: Changes) -> None:
-        """Undoes what a walk found, path by path."""
         if changes == Changes():
             return
         with disk.own_folder(self.root) as folder:

@@ -17,7 +17,6 @@ from goalseek.workspace.scope import is_tool_cache, overlap_matcher
 
 
 def folder_of(base: Path, manifest: Manifest) -> Path | None:
-    """The folder that the manifest names, if it names one; ``base`` is what its paths are relative to."""
     return base / manifest.scope.hidden_from if manifest.scope.hidden_from else None
 
 

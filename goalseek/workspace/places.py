@@ -54,7 +54,6 @@ class CachePaths:
         return CachePaths(self.home, self.prefix, lane)
 
     def lanes(self) -> list[CachePaths]:
-        """The folders of every lane that there is, this first."""
         kinds = (f"{SLOT}[0-9]*", "bench-[0-9]*", LANDING)
         return [self, *(self.beside(path.name) for kind in kinds for path in sorted(self.home.glob(kind)))]
 

@@ -49,7 +49,6 @@ class FolderFiles(Struct, frozen=True):
         return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
     def read(self, path: str) -> bytes:
-        """The bytes of a regular file, or the target of a link."""
         file = self.root / path
         return os.fsencode(os.readlink(file)) if file.is_symlink() else read_regular(self.root, path)
 
@@ -323,7 +322,6 @@ def _shared_path_refusal(scope: Scope, path: str) -> str:
 
 
 def _unlisted(path: str, why: str, part: str) -> str:
-    """The refusal of a path for a part of it, which the manifest may list."""
     return f"{quote_path(path)}: {why}; list {quote_path(part)} in scope.writable if it is wanted"
 
 

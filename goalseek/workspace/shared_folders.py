@@ -57,7 +57,6 @@ class SharedFolders:
         return digest_of(self._files)
 
     def notes(self, epoch: int) -> tuple[str, ...]:
-        """What differs from the epoch's baseline, in words."""
         baseline = self._load_baseline(epoch) if self._names else None
         if baseline is None:
             return ()
@@ -71,7 +70,6 @@ class SharedFolders:
         return (f"{SHARES_CHANGED}: {abbreviate(changed)}",) if changed else ()
 
     def save_baseline(self, epoch: int) -> None:
-        """Saves what they hold, unless it is saved for this epoch."""
         if self._load_baseline(epoch) is None:
             contents, read_bytes = {}, 0
             for item in sorted(self._files, key=lambda item: item.size):

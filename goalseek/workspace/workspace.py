@@ -41,13 +41,7 @@ class AgentCommit(Struct, frozen=True):
 class Workspace:
     """The agent's tree and its git folder. ``build_context`` is entered while they are made anew."""
 
-    def __init__(
-        self,
-        folder: Path,
-        objects: Objects,
-        plan: TreePlan,
-        build_context: TreeUpdateContext = contextlib.nullcontext,
-    ) -> None:
+    def __init__(self, folder: Path, objects: Objects, plan: TreePlan, build_context: TreeUpdateContext) -> None:
         self.root = folder
         self._objects = objects
         self._is_seen = plan.scope.seen_by("agent")

@@ -43,7 +43,8 @@ def test_a_limit_ends_grandchildren_that_left_the_session_and_keeps_half_a_line(
 @pytest.mark.slow
 def test_its_time_is_its_own_however_late_goalseek_looks(tmp_path: Path, takes: float, timed_out: bool) -> None:
     stopped = iter([1.2])  # goalseek does nothing for so long, as after a ^Z
-    with Supervisor("test", pulse=lambda: time.sleep(next(stopped, 0.0))) as programs:
+    with Supervisor("test") as programs:
+        programs.pulse = lambda: time.sleep(next(stopped, 0.0))
         finished = programs.run(Launch(("sleep", str(takes)), dict(os.environ), tmp_path), timeout=0.5)
     assert finished.timed_out == timed_out and finished.exit_code == (None if timed_out else 0)
     assert takes <= finished.seconds < takes + 0.3

@@ -25,8 +25,9 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def run(folder: Path, script: str, pulse: Callable[[], None] | None = None) -> ProgramResult:
-    with Supervisor("test", folder / "lock", pulse) as programs:
+def run(folder: Path, script: str, pulse: Callable[[], None] = lambda: None) -> ProgramResult:
+    with Supervisor("test", folder / "lock") as programs:
+        programs.pulse = pulse
         return programs.run(Launch(("sh", "-c", script), dict(os.environ), folder), timeout=20.0)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from goalseek.workspace.answer_columns import find_answer_columns
+from goalseek.workspace.answers import find_answer_columns
 
 ROWS = "0 1 1 0 1 0 0 1 1".split()
 
