@@ -25,7 +25,8 @@ GRACE_SECONDS = reaper.GRACE_SECONDS
 PROGRAMS_LOCK = "programs.lock"
 _KILLED_IN_CAGE = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 LOST = -9  # exit code of a program whose end nobody saw, because the reaper itself was killed
-
+KEPT_BYTES = 4 * 2**20
+LEAST_BYTES = 4096
 
 Waiting = Callable[[], contextlib.AbstractContextManager[object]]
 """What is entered while this thread waits for a program: other threads may work meanwhile."""
@@ -122,10 +123,6 @@ class Streams(contextlib.AbstractContextManager["Streams"]):
     def _close(self, key: selectors.SelectorKey) -> None:
         self._selector.unregister(key.fd)
         os.close(key.fd)
-
-
-KEPT_BYTES = 4 * 2**20
-LEAST_BYTES = 4096
 
 
 class HeadAndTail:
