@@ -8,10 +8,9 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -260,21 +259,12 @@ def _to_fields(value: Any) -> Any:
     """What the JSON encoder writes for a value that it does not know."""
     if isinstance(value, datetime):
         return value.isoformat()
-    row, kind = {}, cast(Any, type(value))
-    for name in _field_names(kind):
+    row = {}
+    for name in value.__struct_fields__:
         item = getattr(value, name)
         if item not in _OPTIONAL.get(name, ()):
             row[name] = item
     return row
-
-
-@functools.cache
-def _field_names(kind: Any) -> tuple[str, ...]:
-    """The fields of a dataclass or a Struct."""
-    if is_dataclass(kind):
-        return tuple(field.name for field in fields(kind))
-    names: tuple[str, ...] = kind.__struct_fields__
-    return names
 
 
 _JSON = json.JSONEncoder(separators=(",", ":"), default=_to_fields)
@@ -292,15 +282,13 @@ def from_plain(kind: type[Value], plain: Any) -> Value:
 def from_line(kind: type[Value], line: str | bytes) -> Value:
     """The value of type ``kind`` that a JSON text describes. Raises ValueError where it is no JSON or does not fit."""
     try:
-        value: Value = _decoder(kind).decode(line)  # type: ignore[arg-type]
+        value: Value = _decoder(kind).decode(line)
         return value
     except ValueError:  # a lone surrogate is JSON to json alone; and its errors are better to read
         return from_plain(kind, json.loads(line))
 
 
-@functools.cache
-def _decoder(kind: Any) -> Any:
-    return msgspec.json.Decoder(kind)
+_decoder: Any = functools.cache(msgspec.json.Decoder)
 
 
 Level = Literal["good", "note", "wrong"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from goalseek.evaluation import ablation
+from goalseek.git.objects import Diff
 from goalseek.statistics.noise import NoiseState
 
 Truth = dict[int, float]
@@ -52,7 +53,7 @@ def simulate(monkeypatch: pytest.MonkeyPatch) -> Callable[[Chain, random.Random]
         repeats = tuple((300 + draw.gauss(0, 1), 300 + draw.gauss(0, 1)) for _ in range(40))
         metric = SimpleNamespace(direction="minimize", noise="auto", unit="")
         standing = SimpleNamespace(noise=NoiseState(pairs=repeats, differed=True), ruler="", baseline=SimpleNamespace())
-        repository = SimpleNamespace(objects=SimpleNamespace(git=lambda *_: b"1\t1\tx\n"))
+        repository = SimpleNamespace(objects=SimpleNamespace(diff=lambda *_: Diff("", b"", 1, 1)))
         history = SimpleNamespace(newest=lambda: iter(()))
         config = SimpleNamespace(manifest=SimpleNamespace(metric=metric, guard=()))
         ledger = SimpleNamespace(history=history)

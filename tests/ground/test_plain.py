@@ -1,14 +1,13 @@
 """What is stored comes back as it was, and what does not fit is refused."""
 
 import json
-from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any, get_type_hints
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
+from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from goalseek.phase_values import Candidate, Change, Context, Evidence, Plan, Verdict
@@ -27,8 +26,7 @@ from goalseek.records import (
 from goalseek.values import Attempt, CommandRun, Usage, VerifierRun, from_plain, to_line, to_plain
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(Struct, frozen=True):
     moment: datetime
     pair: tuple[str, float]
 
@@ -39,13 +37,9 @@ st.register_type_strategy(str, text)
 st.register_type_strategy(float, number)
 
 
-def fields_of(kind: Any) -> Any:
-    return fields(kind) if is_dataclass(kind) else structs.fields(kind)
-
-
 def strategy_of(kind: type, /, **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     hints = get_type_hints(kind)
-    drawn = {field.name: st.from_type(hints[field.name]) for field in fields_of(kind) if field.name not in known}
+    drawn = {field.name: st.from_type(hints[field.name]) for field in structs.fields(kind) if field.name not in known}
     return st.builds(kind, **drawn, **known)
 
 
