@@ -58,10 +58,7 @@ _READ_FROM = {
 def make_brief(
     context: Context, history: Sequence[PastIteration], manifest: Manifest, standing: Standing, scope: Scope
 ) -> dict[str, Any]:
-    """The brief. Its history, newest first and with the best always in, is as long as 32 KiB of JSON allow.
-
-    ``standing`` has the ``spend`` of this run: see ``Standing.for_run``.
-    """
+    """The brief; its history is as long as 32 KiB of JSON allow. ``standing`` is that of ``Standing.for_run``."""
     guards_before = standing.baseline.guards if standing.baseline else {}
     guards_now = standing.incumbent.guards if standing.incumbent else {}
     kept: list[dict[str, Any]] = []

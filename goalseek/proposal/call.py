@@ -49,18 +49,15 @@ _LOOKS_SHARE = 0.02  # of the time, at most, is spent on reading what the progra
 
 
 class Briefing(Struct, frozen=True):
-    """What all calls of one iteration are made from: its context, the past tries, and the brief of both.
-
-    A program is written to ``usage_log`` before it starts. ``standing`` is that at which the workspace stands.
-    """
+    """What all calls of one iteration are made from: its context, the past tries, and the brief of both."""
 
     project: Project
     config: Config
     context: Context
     history: tuple[PastIteration, ...]
     brief: dict[str, Any]
-    usage_log: UsageLog
-    standing: Standing
+    usage_log: UsageLog  # a program is written there before it starts
+    standing: Standing  # the one at which the workspace stands
 
     def at(self, standing: Standing) -> Briefing:
         """The same for a workspace that stands at a later incumbent: another change was kept meanwhile."""

@@ -86,10 +86,7 @@ class AgentLaunch(CallHost, Struct):
         return self.project.programs.run(launch, on_output, spec.timeout, stdin, spec.kept_bytes)
 
     def start(self, call: Call, spec: LaunchSpec) -> ProgramResult:
-        """Runs the program to its end. Its output is in the result, and shown as it comes, both without credentials.
-
-        Raises LimitReached where a limit or a person ended it: nobody else is asked, and it is charged.
-        """
+        """Runs the program to its end; its output is shown and given without credentials. Raises LimitReached."""
         project, confines = self.project, self.project.confines
         brief_file = call.prompt_file.with_name("brief.json")
         recreate_folder(brief_file.parent)

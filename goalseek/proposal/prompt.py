@@ -26,41 +26,32 @@ _HISTORY_BYTES = {"plan": 12 * 1024, "apply": 4 * 1024}
 
 
 class Problem(Struct, frozen=True):
-    """What was wrong with the answer before: ``said`` in goalseek's own words, ``printed`` by others, so it is data.
+    """What was wrong with the answer before."""
 
-    ``answer`` is that answer itself, which an agent that goes on in its session has already.
-    """
-
-    said: str
-    printed: str = ""
-    answer: str = ""
+    said: str  # in goalseek's own words
+    printed: str = ""  # by others, so it is data
+    answer: str = ""  # that answer itself, which an agent that goes on in its session has already
 
 
 class ReviewSubject(Struct, frozen=True):
-    """What a review is about: the measured value, the criteria, and the change as a patch.
-
-    ``guards`` are the candidate's, ``changed`` is what git says of each changed file in a line (``--numstat``).
-    """
+    """What a review is about: the measured value, the criteria, and the change as a patch."""
 
     value: float
     criteria: tuple[str, ...]
     patch: bytes
-    guards: Mapping[str, float] = {}
-    changed: bytes = b""
+    guards: Mapping[str, float] = {}  # the candidate's
+    changed: bytes = b""  # what git says of each changed file in a line (``--numstat``)
 
 
 class Request(Struct, frozen=True):
-    """What a provider is asked for: the ``number``-th time in this phase of the iteration, which counts from 1.
-
-    ``problem`` is what was wrong with the answer before; ``patch`` the edits so far that a repair begins with.
-    """
+    """What a provider is asked for: the ``number``-th time in this phase of the iteration, which counts from 1."""
 
     phase: str
     number: int = 1
     plan: Plan | None = None
-    problem: Problem | None = None
+    problem: Problem | None = None  # with the answer before
     review: ReviewSubject | None = None
-    patch: bytes = b""
+    patch: bytes = b""  # the edits so far that a repair begins with
 
 
 class Prompts(Struct, frozen=True):

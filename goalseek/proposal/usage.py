@@ -25,27 +25,20 @@ from goalseek.values import Outcome, Phase, Usage, from_plain
 
 
 class CallEntry(Struct, frozen=True):
-    """A call that began in a phase. ``charged`` is None while the cost may still come from checkpoint ``answer``.
-
-    ``killed`` counts the programs that it left running, which were ended. ``failed`` says why another call was made in
-    its place: its usage is charged then. ``cut_short``: its own program was killed, by its timeout, say. ``home`` is
-    the label of its HOME, ``session`` its session, once it is known to have ended there; ``provider`` and ``model``
-    were asked, in the run ``run_id``, "" for the present one. ``edits`` are those that a failed call left in the
-    workspace for the next turn of its session; None where they are not kept.
-    """
+    """A call that began in a phase."""
 
     phase: str
-    charged: Usage | None = None
-    killed: int = 0
-    failed: str = ""
+    charged: Usage | None = None  # None while the cost may still come from checkpoint ``answer``
+    killed: int = 0  # programs that it left running, which were ended
+    failed: str = ""  # why another call was made in its place: its usage is charged then
     answer: str = ""
-    cut_short: bool = False
-    home: str = ""
-    session: Session | None = None
+    cut_short: bool = False  # its own program was killed, by its timeout, say
+    home: str = ""  # the label of its HOME
+    session: Session | None = None  # once it is known to have ended there
     provider: str = ""
     model: str = ""
-    run_id: str = ""
-    edits: tuple[Edit, ...] | None = None
+    run_id: str = ""  # "" for the present run
+    edits: tuple[Edit, ...] | None = None  # left in the workspace for the next turn of its session, where it failed
 
 
 class UsageLog:
@@ -228,10 +221,7 @@ NIGHT_SECONDS = 8 * 3600.0
 
 
 def forecast_cost(newest_first: Iterable[IterationRecord], limits: Limits) -> str:
-    """One sentence on what a night will cost; "" where nothing was spent yet to take a rate from.
-
-    A night is as long as ``limits.time`` says, or eight hours, and has no more iterations than ``limits.iterations``.
-    """
+    """One sentence on what a night, or ``limits.time``, will cost; "" where nothing was spent to take a rate from."""
     tries = [record for record in islice(newest_first, FORECAST_ITERATIONS) if record.outcome != Outcome.BASELINE]
     iteration_seconds = median_iteration_seconds(tries)
     if not iteration_seconds or not any(record.usage.tokens for record in tries):

@@ -14,16 +14,12 @@ Billing = Literal["api", "subscription"]
 
 
 class Credential(Struct, frozen=True):
-    """A variable, or a file as people write its path (``~/.codex/auth.json``), that holds a credential.
-
-    ``moved_by`` names the environment variable with another folder for the file. ``is_key`` says whether the file's
-    content, as JSON, holds an API key; where it is None, the source pays as ``billing`` says.
-    """
+    """A variable, or a file as people write its path (``~/.codex/auth.json``), that holds a credential."""
 
     name: str
     billing: Billing
-    moved_by: str = ""
-    is_key: Callable[[Any], bool] | None = None
+    moved_by: str = ""  # the environment variable that names another folder for the file
+    is_key: Callable[[Any], bool] | None = None  # whether the file's JSON holds an API key; None: as ``billing`` says
 
     @property
     def is_file(self) -> bool:

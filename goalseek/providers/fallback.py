@@ -24,25 +24,17 @@ _PRICE_TOKENS = 1_000_000
 
 
 class ProviderState(Struct):
-    """What an invocation knows of a provider.
-
-    ``refused`` says why it refuses us, "" where it does not. ``closed_until`` is when it opens, as
-    ``seconds_with_sleep`` shows it, after ``looks`` calls in a row that found it closed. ``words`` say how its last
-    calls ended, ``problem`` also why the first of them did; both are "" after an answer. ``may_last``: it has never
-    reached its model, and does not say why. ``is_recorded``: an answer of it is in this run's records; that may have
-    been in another invocation, so it proves no login of now. ``has_failed``: its last call did, after all its tries,
-    and the last of them used nothing.
-    """
+    """What an invocation knows of a provider."""
 
     has_answered: bool = False
-    is_recorded: bool = False
-    refused: str = ""
-    closed_until: float = 0.0
-    looks: int = 0
-    words: str = ""
-    problem: str = ""
-    may_last: bool = False
-    has_failed: bool = False
+    is_recorded: bool = False  # in this run, maybe by another invocation: that proves no login of now
+    refused: str = ""  # why it refuses us
+    closed_until: float = 0.0  # as ``seconds_with_sleep`` shows it
+    looks: int = 0  # calls in a row that found it closed
+    words: str = ""  # how its last calls ended; "" after an answer
+    problem: str = ""  # also why the first of them did
+    may_last: bool = False  # it has never reached its model, and does not say why
+    has_failed: bool = False  # the last call, after all its tries, and the last of them used nothing
 
     def note_answer(self) -> None:
         self.has_answered, self.has_failed, self.looks, self.words, self.problem = True, False, 0, "", ""
@@ -70,17 +62,13 @@ class ProviderState(Struct):
 
 
 class ProviderChain(Struct, frozen=True):
-    """The providers that plan, edit and review, each list in the order of asking.
-
-    ``rotated`` are those that take turns with them, by name and model. ``states`` is what the invocation has learned of
-    each of them.
-    """
+    """The providers that plan, edit and review, each list in the order of asking."""
 
     planners: tuple[Provider, ...]
     editors: tuple[Provider, ...]
     prices: tuple[Price, ...] = ()
     reviewers: tuple[Reviewer, ...] = ()
-    rotated: dict[str, Provider] = {}
+    rotated: dict[str, Provider] = {}  # those that take turns with them, by name and model
     states: dict[Provider, ProviderState] = field(default_factory=dict)
 
     @property

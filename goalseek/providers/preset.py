@@ -38,15 +38,12 @@ class Part(Struct, frozen=True):
 
 
 class Printed(Struct, frozen=True):
-    """The result of a program: exit code and output.
-
-    ``read`` gives the text of the newest file in its HOME that matches a path or a glob, "" where there is none.
-    """
+    """The result of a program."""
 
     exit_code: int
     stdout: str
     stderr: str
-    read: Callable[[str], str]
+    read: Callable[[str], str]  # the newest file in its HOME that matches a path or a glob; "" where there is none
 
     def rows(self, file: str = "") -> Iterator[dict[str, Any]]:
         """The lines that are JSON objects, of standard output or of the newest such file in its HOME."""
@@ -58,42 +55,30 @@ class Printed(Struct, frozen=True):
 
 
 class Trouble(Struct, frozen=True):
-    """Why there is no answer; "undeclared" is a program that said nothing of it in a field or an exit code.
-
-    ``reset``: seconds until the limit is lifted, or the time of it in seconds since 1970.
-    """
+    """Why there is no answer; "undeclared" is a program that said nothing of it in a field or an exit code."""
 
     kind: Kind
     why: str
-    reset: float | None = None
+    reset: float | None = None  # seconds until the limit is lifted, or the time of it in seconds since 1970
 
 
 class Answer(Struct, frozen=True):
-    """The answer in a program's output. ``session`` is the name by which the next call can resume it.
+    """The answer in a program's output.
 
     A program that should resume a session, and gives neither an answer nor a session, has not found it.
-    ``whole_session`` names the fields of ``usage`` that are totals of the session so far, not of this call alone.
-    ``is_mixed``: the text holds other output than the model's, so its first line is no title of the change.
     """
 
     text: str = ""
     usage: Usage = Usage()
-    session: str = ""
+    session: str = ""  # the name by which the next call can resume it
     model: str = ""
     trouble: Trouble | None = None
-    is_mixed: bool = False
-    whole_session: tuple[str, ...] = ()
+    is_mixed: bool = False  # with other output than the model's, so the first line is no title of the change
+    whole_session: tuple[str, ...] = ()  # the fields of ``usage`` that are totals of the session so far
 
 
 class Preset(Struct, frozen=True):
-    """One agent. ``tried`` is the version that goalseek's own tests ran, "" for none.
-
-    ``variables`` and ``home_files`` (path below HOME, text) have the same conditions as ``parts``. An agent that
-    ``needs_sandbox`` runs every command without asking, always; one that ``adds_named_files`` sends those which the
-    prompt names to its model, so it gets no list of them. ``read`` gets the answer from the program's result.
-    ``address`` is its API's where no endpoint is named. ``kept_bytes`` of each output are read, head and tail. It waits
-    for its model from where it printed the pattern ``waits`` to its next row of JSON; "" where it never says so.
-    """
+    """One agent. ``variables`` and ``home_files`` (path below HOME, text) have the same conditions as ``parts``."""
 
     name: str
     program: str
@@ -105,12 +90,12 @@ class Preset(Struct, frozen=True):
     variables: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     home_files: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     with_endpoint: Callable[[str, str], Mapping[str, str]] | None = None
-    address: str = ""
-    tried: str = ""
-    needs_sandbox: bool = False
-    adds_named_files: bool = False
-    kept_bytes: int = KEPT_BYTES
-    waits: str = ""
+    address: str = ""  # its API's, where no endpoint is named
+    tried: str = ""  # the version that goalseek's own tests ran
+    needs_sandbox: bool = False  # it runs every command without asking, always
+    adds_named_files: bool = False  # it sends files that the prompt names to its model, so it gets no list of them
+    kept_bytes: int = KEPT_BYTES  # read of each output, head and tail
+    waits: str = ""  # it waits for its model from where it printed this pattern to its next row of JSON
     version: tuple[str, ...] = ("--version",)
 
 

@@ -47,16 +47,12 @@ _LIMIT_BYTES = 2**20
 
 
 class Template(Struct, frozen=True):
-    """One prompt with placeholders. ``version`` is the package's, or "own" and a digest of the user's text.
-
-    ``resumed`` is what an agent is asked that goes on in its session, where it knows the rest; "" where that is
-    ``text`` too. ``unplanned`` follows the text where nobody has planned the change.
-    """
+    """One prompt with placeholders."""
 
     text: str
-    version: str
-    resumed: str = ""
-    unplanned: str = ""
+    version: str  # the package's, or "own" and a digest of the user's text
+    resumed: str = ""  # for an agent that goes on in its session and knows the rest; "" where that is ``text`` too
+    unplanned: str = ""  # follows the text where nobody has planned the change
 
 
 Templates = Mapping[str, Template]
@@ -80,10 +76,7 @@ def fill_template(text: str, values: Mapping[str, str]) -> str:
 
 
 def load_templates(folder: Path | None) -> Templates:
-    """A template for each phase: the folder's own where it has one, else the package's.
-
-    Raises GoalseekError for a path that is no folder, and for a file with a placeholder that does not exist.
-    """
+    """A template for each phase: the folder's own where it has one, else the package's. Raises GoalseekError."""
     if folder is None:
         return _package_templates()
     if not folder.is_dir():

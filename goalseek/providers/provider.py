@@ -19,28 +19,20 @@ from goalseek.values import Usage
 
 
 class LaunchSpec(Struct, frozen=True):
-    """A program to start, and what it gets beyond what every provider gets.
-
-    ``variables`` add to its environment. ``named`` are the arguments whose programs it may see, where these are not
-    all of ``arguments``. ``login`` is the credentials that it may have. ``home`` names a throw-away HOME that lasts for
-    the iteration; "" for one of this call only. ``home_files`` are put there first. ``timeout`` is in seconds. Where
-    it ``has_input``, the prompt is on its standard input. ``kept_bytes`` are read of what it prints, head and tail.
-    ``provider`` and ``model`` are those whose ``partial_reply`` reads what it has used.
-    It is ended two minutes after it printed the pattern ``waits``, if no row of JSON followed.
-    """
+    """A program to start, and what it gets beyond what every provider gets."""
 
     arguments: tuple[str, ...]
     variables: Mapping[str, str] = {}
-    named: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()  # the arguments whose programs it may see, where these are not all of them
     login: Login = Login()
-    timeout: float | None = None
-    home: str = ""
+    timeout: float | None = None  # seconds
+    home: str = ""  # the name of a throw-away HOME that lasts for the iteration; "" for one of this call only
     home_files: Mapping[str, str] = {}
-    has_input: bool = True
-    kept_bytes: int = KEPT_BYTES
-    provider: str = ""
+    has_input: bool = True  # the prompt is on its standard input
+    kept_bytes: int = KEPT_BYTES  # read of what it prints, head and tail
+    provider: str = ""  # whose ``partial_reply`` reads what it has used
     model: str = ""
-    waits: str = ""
+    waits: str = ""  # it is ended two minutes after it printed this pattern, if no row of JSON followed
 
 
 class CallHost:
@@ -90,62 +82,48 @@ class CallHost:
 
 
 class Call(Struct, frozen=True):
-    """One question to a provider. ``history`` is what was tried under this ruler, newest first.
-
-    ``folder`` is the manifest's folder in the workspace, the current folder of whatever is started. ``writable``
-    names the existing files that it may edit, relative to ``folder``. A program may report its usage in ``usage_file``;
-    ``prompt_file`` and ``home_at`` are where it finds its prompt and its HOME. ``confined``: a sandbox is in force.
-    ``secrets`` removes credentials from texts. ``name`` is unique within the iteration: the phase, numbered from its
-    second call on. ``resumed_prompt`` asks the same of an agent that goes on in the session of its last answer, without
-    what it was told there; "" where a session changes nothing. ``answered`` are name and model of each provider whose
-    answers are recorded in this run. ``search``: the agent may search the web. ``file_list`` is the part of ``prompt``
-    that lists files.
-    """
+    """One question to a provider."""
 
     phase: str
     context: Context
-    history: tuple[PastIteration, ...]
-    folder: Path
-    writable: tuple[str, ...]
+    history: tuple[PastIteration, ...]  # what was tried under this ruler, newest first
+    folder: Path  # the manifest's in the workspace, the current folder of whatever is started
+    writable: tuple[str, ...]  # the existing files that it may edit, relative to ``folder``
     prompt: str
     brief: dict[str, Any]
     nonce: str
     metric: str
     direction: str
     host: CallHost
-    usage_file: Path
+    usage_file: Path  # in which a program may report its usage
     prompt_file: Path = Path("prompt.md")
-    home_at: Path = Path("/home/goalseek")
-    confined: bool = False
+    home_at: Path = Path("/home/goalseek")  # where a program finds its HOME
+    confined: bool = False  # a sandbox is in force
     secrets: Redactor = field(default_factory=Redactor)
-    name: str = ""
-    resumed_prompt: str = ""
-    answered: frozenset[tuple[str, str]] = frozenset()
-    search: bool = False
-    file_list: str = ""
+    name: str = ""  # unique within the iteration: the phase, numbered from its second call on
+    resumed_prompt: str = ""  # for an agent in the session of its last answer; "" where a session changes nothing
+    answered: frozenset[tuple[str, str]] = frozenset()  # names and models of those with recorded answers in this run
+    search: bool = False  # the agent may search the web
+    file_list: str = ""  # the part of ``prompt`` that lists files
 
 
 class Reply(Struct, frozen=True):
     """What a provider answered: a title and a text for people, the files it means to change or changed, its usage.
 
-    ``output`` is all that it printed, for ``provider_output.md``. A plan with an empty title comes with the change.
-    ``later`` are its ideas for later rounds, ``script`` the digest of a script's moves up to this one. ``tried`` is
-    what it says to have tried and seen.
     A review's title is the verdict, "" where none can be read, and its text has a line of reason for each criterion.
-    ``provider`` and ``model`` are the names in the manifest, ``answered_by`` the model's name as the agent reports it.
     """
 
-    title: str
+    title: str  # "" of a plan that comes with the change
     text: str = ""
     files: tuple[str, ...] = ()
-    output: str = ""
+    output: str = ""  # all that it printed
     usage: Usage = Usage()
-    provider: str = ""
+    provider: str = ""  # the names in the manifest
     model: str = ""
-    answered_by: str = ""
-    later: tuple[str, ...] = ()
-    script: str = ""
-    tried: str = ""
+    answered_by: str = ""  # the model's name as the agent reports it
+    later: tuple[str, ...] = ()  # its ideas for later rounds
+    script: str = ""  # the digest of a script's moves up to this one
+    tried: str = ""  # what it says to have tried and seen
 
 
 class WritableFile(Struct, frozen=True):
@@ -156,22 +134,16 @@ class WritableFile(Struct, frozen=True):
 
 
 class Provider(ABC):
-    """One way to get a proposal. What has a default here is that of a provider which starts no program.
-
-    ``needs_consent``: it runs a program that may run without a sandbox, which the user must allow. ``needs_sandbox``:
-    it runs commands without asking, and so needs a sandbox. ``reports_usage``: each call that reached a model reports
-    tokens, so that one without any has reached none. ``repairs``: it can mend a change when it is told the problem.
-    ``timeout`` is the seconds after which its program is ended, ``words`` the program and its first arguments.
-    """
+    """One way to get a proposal. What has a default here is that of a provider which starts no program."""
 
     name: str
     model: str = ""
-    needs_consent: bool = False
-    needs_sandbox: bool = False
-    reports_usage: bool = False
-    repairs: bool = True
-    timeout: float | None = None
-    words: tuple[str, ...] = ()
+    needs_consent: bool = False  # it runs a program that may run without a sandbox, which the user must allow
+    needs_sandbox: bool = False  # it runs commands without asking
+    reports_usage: bool = False  # a call that reports no tokens has reached no model
+    repairs: bool = True  # it can mend a change when it is told the problem
+    timeout: float | None = None  # seconds after which its program is ended
+    words: tuple[str, ...] = ()  # the program and its first arguments
 
     @property
     def has_login(self) -> bool:

@@ -70,10 +70,7 @@ def _build(table: ProviderTable, folder: Path) -> Provider:
 
 
 def load_maker(name: str) -> Maker:
-    """What makes the provider of this name, also one of another package: its preset, or a function.
-
-    Raises GoalseekError where there is none, or where it cannot be loaded.
-    """
+    """A preset, or a function, by name; also of another package. Raises GoalseekError where none can be loaded."""
     if name in PROVIDERS:
         make: Maker = importlib.import_module(f"goalseek.providers.{name}").make
         return make
@@ -101,10 +98,7 @@ def load_maker(name: str) -> Maker:
 
 
 class ProviderChoice:
-    """The provider of a run, built at the first use, and again after ``review`` or ``search.rotate`` changed.
-
-    What is known of each provider, as until when it is closed, stays.
-    """
+    """The provider of a run, built at the first use, and again after ``review`` or ``search.rotate`` changed."""
 
     def __init__(self, asked: ProviderTable | None) -> None:
         self.asked = asked
@@ -115,7 +109,7 @@ class ProviderChoice:
         others = loaded.manifest.review, loaded.manifest.search
         if self._provider is None or self._others != others:
             self._others = others
-            states = self._provider.states if self._provider else {}
+            states = self._provider.states if self._provider else {}  # until when one is closed, say
             self._provider = structs.replace(make_permitted_provider(loaded, self.table(loaded)), states=states)
         return self._provider
 

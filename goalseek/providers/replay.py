@@ -79,17 +79,14 @@ _SCHEMA = 1
 
 
 class Recording(Struct, frozen=True):
-    """One call: its prompt, its reply, and the ``patch`` that it made.
-
-    ``rejected`` says how a call without an answer ended. Bytes of the patch that are no UTF-8 are surrogates.
-    """
+    """One call, as its file has it."""
 
     iteration: int
     name: str
     prompt: str
     reply: Reply
-    patch: str = ""
-    rejected: Rejection | None = None
+    patch: str = ""  # bytes of it that are no UTF-8 are surrogates
+    rejected: Rejection | None = None  # how a call without an answer ended
     schema: int = _SCHEMA
 
 

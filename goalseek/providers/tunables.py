@@ -43,16 +43,13 @@ _IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d][\w.$-]*")
 
 
 class Domain(Struct, frozen=True):
-    """The values that a constant may take: numbers of kind "float" or "int", or for "choice" the ``options``.
-
-    Numbers are from ``low`` to ``high``, both allowed; of kind "int" only ``low`` plus multiples of ``step``.
-    """
+    """The values that a constant may take: numbers of kind "float" or "int", or for "choice" the ``options``."""
 
     kind: str
     low: float = 0
-    high: float = 0
+    high: float = 0  # is allowed itself
     log: bool = False
-    step: int = 1
+    step: int = 1  # of kind "int" only ``low`` plus multiples of it are allowed
     options: tuple[str, ...] = ()
 
     @property
