@@ -121,72 +121,52 @@ def last_line(standing: Standing, manifest: Manifest) -> str:
     """
     if standing.origin is None or standing.best is None:
         return ""
-    parts = [_format_result(standing, manifest), *_format_holdout(standing, manifest)]
+    unit, settled, best = standing.unit, standing.settled, standing.best
+    if not standing.keeps:
+        why = ", nothing beat it" if standing.tries else ""
+        why = ", all that was kept was taken back" if standing.taken_back else why
+        result = f"{format_number(standing.origin.value, unit)}{why}"
+    elif settled:
+        gain = " → ".join(format_distinct(settled.baseline, settled.best, unit=unit))
+        result = f"{gain}, {_format_settled(settled)}"
+    else:
+        is_noisy = standing.noise.differed or manifest.metric.noise == "always"
+        gain = " → ".join(format_distinct(standing.origin.value, best.value, unit=unit))
+        result = gain + (", not settled: goalseek settle" if is_noisy else "")
+    parts = [f"{standing.metric} {result}"]
+    looks = {look.of: look for look in standing.holdout if look.value is not None}
+    before, after = looks.get("baseline"), looks.get("best")
+    if manifest.holdout is not None and before and after and after.commit_hash == best.commit:
+        assert before.value is not None and after.value is not None
+        parts.append(f"holdout {' → '.join(format_distinct(before.value, after.value))}")
     if exposing_commands(manifest):
         parts.append(EXPOSED)
     if standing.tries:
         parts.append(f"{standing.keeps} kept of {standing.tries}")
-    parts += _format_cost(standing, manifest)
+    usage, kept = standing.spend.usage, standing.outcomes.get(Outcome.KEPT, 0)
+    if dollars := (usage.cost_usd or 0.0) + (usage.about_usd or 0.0):
+        is_subscribed = manifest.provider is not None and manifest.provider.billing == "subscription"
+        about = "about " if usage.estimated or usage.about_usd or is_subscribed else ""
+        of_run = " in this run" if standing.spend.iterations < standing.tries else ""
+        each = f", {format_dollars(dollars / kept)} a kept change" if kept > 1 else ""
+        parts.append(f"{at_least(usage)}{about}{format_dollars(dollars)}{of_run}{each}")
     following = "goalseek promote" if standing.keeps else "goalseek log"
     following = "goalseek status" if standing.worse_than_baseline else following  # which names the way back
     return " · ".join([*parts, "your checkout is untouched", following])
-
-
-def _format_result(standing: Standing, manifest: Manifest) -> str:
-    assert standing.origin and standing.best
-    name, before, after = standing.metric, standing.origin.value, standing.best.value
-    unit = standing.unit
-    if not standing.keeps:
-        why = ", nothing beat it" if standing.tries else ""
-        why = ", all that was kept was taken back" if standing.taken_back else why
-        return f"{name} {format_number(before, unit)}{why}"
-    settled = standing.settled
-    if settled:
-        before, after = settled.baseline, settled.best
-        return f"{name} {' → '.join(format_distinct(before, after, unit=unit))}, {_format_settled(settled)}"
-    is_noisy = standing.noise.differed or manifest.metric.noise == "always"
-    return f"{name} {' → '.join(format_distinct(before, after, unit=unit))}" + (
-        ", not settled: goalseek settle" if is_noisy else ""
-    )
 
 
 def _format_settled(record: SettleRecord) -> str:
     """``settled 1.1% ± 0.3% better``, or that no gain was shown."""
     if record.result.no_gain:
         return record.result.no_gain
-    text = f"settled {_format_amount(abs(record.difference), record.in_percent, record.unit)}"
-    better = better_or_worse(record.difference)
+
+    def amount(size: float) -> str:
+        return format_percent(size) if record.in_percent else format_number(size, record.unit)
+
+    text, better = f"settled {amount(abs(record.difference))}", better_or_worse(record.difference)
     if record.interval is None:
         return f"{text} {better}, one pair"
     low, high = record.interval
     if math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12):
         return f"{text} {better}, exactly"
-    return f"{text} ± {_format_amount((high - low) / 2, record.in_percent, record.unit)} {better}"
-
-
-def _format_amount(size: float, in_percent: bool, unit: str) -> str:
-    return format_percent(size) if in_percent else format_number(size, unit)
-
-
-def _format_holdout(standing: Standing, manifest: Manifest) -> list[str]:
-    if manifest.holdout is None or standing.best is None:
-        return []
-    looks = {look.of: look for look in standing.holdout if look.value is not None}
-    before, after = looks.get("baseline"), looks.get("best")
-    if before is None or after is None or after.commit_hash != standing.best.commit:
-        return []
-    assert before.value is not None and after.value is not None
-    return [f"holdout {' → '.join(format_distinct(before.value, after.value))}"]
-
-
-def _format_cost(standing: Standing, manifest: Manifest) -> list[str]:
-    """The run's dollars, and what each kept change of it took; "about" where no bill says so, or "at least"."""
-    usage, kept = standing.spend.usage, standing.outcomes.get(Outcome.KEPT, 0)
-    dollars = (usage.cost_usd or 0.0) + (usage.about_usd or 0.0)
-    if not dollars:
-        return []
-    is_subscribed = manifest.provider is not None and manifest.provider.billing == "subscription"
-    about = "about " if usage.estimated or usage.about_usd or is_subscribed else ""
-    of_run = " in this run" if standing.spend.iterations < standing.tries else ""
-    each = f", {format_dollars(dollars / kept)} a kept change" if kept > 1 else ""
-    return [f"{at_least(usage)}{about}{format_dollars(dollars)}{of_run}{each}"]
+    return f"{text} ± {amount((high - low) / 2)} {better}"

@@ -86,8 +86,13 @@ class StepRunner:
         """
         is_timed = phase is not Phase.APPROVE
         checkpoint = self._stored(name, kind)
+        rejected_before = None if checkpoint else self._stored(name.rejection, Rejection)
+        if rejected_before:
+            self._digest, rejection = rejected_before.seal, rejected_before.value
+            self._finish(name, phase, rejected_before.seconds, rejection.usage)
+            answer = (rejection.usage, rejection.edits, rejection.plan)
+            raise Rejected(rejection.outcome, rejection.reason, rejection.why, "", *answer)
         if checkpoint is None:
-            self._raise_stored_rejection(phase, name)
             self._begin_part(phase, is_first=True)
             self.usage_log.current_step = str(name)
             timing = self._seconds.of(phase) if is_timed else contextlib.nullcontext(Timing())
@@ -263,13 +268,3 @@ class StepRunner:
     def _make_folder(self) -> None:
         make_log_folders(self._project.loaded)
         self.folder.mkdir(parents=True, exist_ok=True)
-
-    def _raise_stored_rejection(self, phase: Phase, name: CheckpointName) -> None:
-        checkpoint = self._stored(name.rejection, Rejection)
-        if checkpoint is None:
-            return
-        self._digest = checkpoint.seal
-        rejection: Rejection = checkpoint.value
-        self._finish(name, phase, checkpoint.seconds, rejection.usage)
-        answer = (rejection.usage, rejection.edits, rejection.plan)
-        raise Rejected(rejection.outcome, rejection.reason, rejection.why, "", *answer)

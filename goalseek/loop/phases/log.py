@@ -14,7 +14,6 @@ from goalseek.ledger.artifacts import write_summary
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.ledger.standing import Standing
 from goalseek.loop.iteration import Iteration
-from goalseek.loop.steps import StepRunner
 from goalseek.measurement.ruler import Ruler
 from goalseek.phase_values import Evidence, IterationResult, Verdict
 from goalseek.project import landing
@@ -79,6 +78,9 @@ def _make_record(
     spending = steps.usage_log.spending()
     benches, host = (evidence.benches, evidence.host) if evidence.runs else iteration.seat.lanes.setting
     stacked = plan.stacked if plan else ()
+    failed = [number for number, run in enumerate(evidence.runs, 1) if run.of == "incumbent" and run.value is None]
+    used = ", ".join(map(str, steps.resumed_from))
+    resumed = used and f"an earlier invocation ended in the middle; this one used what it had stored: {used}"
     prompts = ", ".join(f"{phase} {template.version}" for phase, template in config.templates.items())
     turn_note = "" if stacked else result.context.turn_note  # the turn begins with its first proposal
     return IterationRecord(
@@ -142,8 +144,8 @@ def _make_record(
             *steps.usage_log.notes,
             *result.notes,
             *project.activity.wait_notes,
-            *_incumbent_notes(evidence),
-            *_resume_notes(steps),
+            *(f"the incumbent gave no number in run {number}, and was measured once more" for number in failed),
+            *filter(None, [resumed]),
             *(shares.notes(standing.epoch) if shares and not ruler else ()),
         ),
     )
@@ -154,17 +156,3 @@ def _incumbent_value(standing: Standing, verdict: Verdict) -> float | None:
     if verdict.outcome == Outcome.BASELINE or verdict.incumbent is not None:
         return verdict.incumbent
     return standing.incumbent.value if standing.incumbent else None
-
-
-def _incumbent_notes(evidence: Evidence) -> tuple[str, ...]:
-    """A note for each measurement in which the incumbent failed; the next measurement replaces it."""
-    failed = [number for number, run in enumerate(evidence.runs, 1) if run.of == "incumbent" and run.value is None]
-    return tuple(f"the incumbent gave no number in run {number}, and was measured once more" for number in failed)
-
-
-def _resume_notes(steps: StepRunner) -> tuple[str, ...]:
-    """A note that an earlier invocation ended in this iteration, with the checkpoints it left."""
-    if not steps.resumed_from:
-        return ()
-    names = ", ".join(map(str, steps.resumed_from))
-    return (f"an earlier invocation ended in the middle; this one used what it had stored: {names}",)
