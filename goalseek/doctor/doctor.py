@@ -28,7 +28,7 @@ from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.project.opening import open_project
 from goalseek.project.project import Project
-from goalseek.statistics.acceptance import describe_bounds, guard_warning
+from goalseek.statistics.guards import describe_bounds, guard_warning
 from goalseek.statistics.noise import cost_of_deciding, median
 from goalseek.statistics.noise_report import CPU_TIME, MOST_CASES, count_cases, fixed_seed_hint, wall_time_hint
 from goalseek.values import Finding, Reason, StopReason, VerifierRun

@@ -21,7 +21,7 @@ from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Failure
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord, MeasurementRecord, SettledDifference
-from goalseek.statistics.acceptance import guard_violation
+from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.intervals import settle, standard_errors
 from goalseek.statistics.noise import median
 from goalseek.values import StopReason

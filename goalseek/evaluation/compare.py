@@ -22,7 +22,7 @@ from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Failure
 from goalseek.project.project import Project
 from goalseek.records import SettledDifference
-from goalseek.statistics.acceptance import guard_violation
+from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.intervals import PAIRS, settle
 from goalseek.workspace.places import BenchName
 from goalseek.workspace.scope import Scope

@@ -20,7 +20,7 @@ from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord
-from goalseek.statistics.acceptance import guard_violation, range_violation
+from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.statistics.noise import NoiseState, scale_of, spread
 from goalseek.values import CommandRun, Reason
 

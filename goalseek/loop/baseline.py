@@ -31,7 +31,7 @@ from goalseek.project.config import Config
 from goalseek.project.landing import in_flight
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord
-from goalseek.statistics.acceptance import guard_warning
+from goalseek.statistics.guards import guard_warning
 from goalseek.values import STACK, Attempt, Outcome, Phase, Reason
 from goalseek.workspace import hidden_files
 

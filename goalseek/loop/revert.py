@@ -27,7 +27,7 @@ from goalseek.loop.phases.verify import verify
 from goalseek.phase_values import Candidate, Change, Context, Decision, IterationResult, Plan, Verdict
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord
-from goalseek.statistics.acceptance import guard_warning
+from goalseek.statistics.guards import guard_warning
 from goalseek.values import Outcome, Phase, Reason
 from goalseek.workspace import hidden_files
 

@@ -17,7 +17,6 @@ from goalseek.errors import UNFIT, USAGE, GitFailed, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.location import Location, locate
 from goalseek.git.paths import folder_prefix
-from goalseek.git.repository import parse_commit
 from goalseek.ledger.results_file import History, find_own_folder
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import ManifestFile, base_of, load
@@ -99,8 +98,8 @@ def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
         location = location or locate(loaded.folder / loaded.manifest.project.repo)
         if message := other_folder_message(loaded, location):
             return message
-        newest = parse_commit(ref, git("cat-file", "commit", ref, git_dir=location.git_dir))
-        newest_number = _record_number(newest.last_line)
+        newest = git("cat-file", "commit", ref, git_dir=location.git_dir)
+        newest_number = _record_number(newest.rstrip(b"\n").rpartition(b"\n")[2])
         last_line = next(History(loaded.results).backward(), None)
         last_number = _record_number(last_line.text) if last_line else -1
         if last_number < 0:  # measurements that init made before the first baseline are no loss

@@ -13,7 +13,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import FRESH, Manifest, Metric
 from goalseek.project.limits import BudgetUse, budgets_of
 from goalseek.records import IterationRecord
-from goalseek.statistics.acceptance import guard_warning
+from goalseek.statistics.guards import guard_warning
 from goalseek.statistics.noise import median
 from goalseek.statistics.rotation import Proposer, Turn, labels_of
 from goalseek.values import Outcome

@@ -20,7 +20,7 @@ from goalseek.measurement.verifier import timeout_of
 from goalseek.phase_values import Context, PastIteration
 from goalseek.project.limits import budgets_of
 from goalseek.proposal.past_tries import count_json_bytes, rank_rejected
-from goalseek.statistics.acceptance import describe_bounds, format_range
+from goalseek.statistics.guards import describe_bounds, format_range
 from goalseek.statistics.noise import NoiseState, scale_of, spread
 from goalseek.statistics.noise_report import POWER
 from goalseek.values import Outcome, StopReason, to_indented, to_line

@@ -18,7 +18,7 @@ from goalseek.manifest import loading, tables, validation
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import Ruler, with_pinned_ruler
 from goalseek.measurement.ruler import ruler_keys as keys_of_ruler
-from goalseek.statistics import acceptance
+from goalseek.statistics import guards
 from goalseek.values import from_plain, to_line
 
 SMALLEST = """\
@@ -343,14 +343,13 @@ def test_a_range_that_is_open_on_one_side_is_plain_json_and_is_written_as_it_was
     assert command_line(["-C", str(tmp_path), "manifest", "show"]) == 0
     assert load(tmp_path, capsys.readouterr().out).manifest == made
     assert (
-        acceptance.range_violation("size", made.guard[0].valid, -1.0)
-        == "size is -1, outside its valid range, at least 0"
+        guards.range_violation("size", made.guard[0].valid, -1.0) == "size is -1, outside its valid range, at least 0"
     )
     assert (
-        acceptance.range_violation("accuracy", made.metric.valid, 1.0)
+        guards.range_violation("accuracy", made.metric.valid, 1.0)
         == "accuracy is 1, outside its valid range, at most 0.5"
     )
-    assert acceptance.range_violation("accuracy", made.metric.valid, -9.0) is None
+    assert guards.range_violation("accuracy", made.metric.valid, -9.0) is None
 
 
 def test_a_wrong_type_says_what_is_right_in_the_words_of_the_file(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.project.limits import is_target_reached
-from goalseek.statistics.acceptance import AcceptanceRule, guard_violation, rejection_of
+from goalseek.statistics.acceptance import AcceptanceRule, rejection_of
+from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.noise import NoiseState, median, representative
 from goalseek.values import VerifierRun
 

@@ -17,7 +17,7 @@ from goalseek.ledger.results_file import History, load_standing
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.records import IterationRecord
-from goalseek.statistics.acceptance import describe_bounds
+from goalseek.statistics.guards import describe_bounds
 from goalseek.values import Outcome
 from goalseek.views import terminal_text
 from goalseek.views.terminal_text import OUTCOME_COLORS, one_line, painter, replace_unprintable, terminal_width, wrap

@@ -23,7 +23,7 @@ from goalseek.manifest.loading import RESULTS, STATE, ManifestFile
 from goalseek.project.paths import fetch_hint
 from goalseek.project.picture import Picture, describe_end, read_picture
 from goalseek.project.status import read_overview
-from goalseek.statistics.acceptance import describe_bounds
+from goalseek.statistics.guards import describe_bounds
 from goalseek.views.report.figures import ReportFigures, Try
 from goalseek.views.report.pages import equal_share, escaped_size
 from goalseek.views.terminal_text import one_line, replace_unprintable
