@@ -30,7 +30,7 @@ from goalseek.views.report.claim import REASONS, claim_of, describe_gain
 from goalseek.views.report.figures import Label, ReportFigures, ThinnedList, label_of, try_of
 from goalseek.views.report.pages import code_span, mark_commands, render_page
 from goalseek.views.report.plot import Axis, count_axis, value_axis
-from goalseek.views.report.source import ProjectState, ReportSource, diff_of, patch_limit, project_state
+from goalseek.views.report.source import ProjectState, ReportSource, diff_of, patch_limit
 
 LARGEST = sys.float_info.max
 MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))
@@ -187,7 +187,7 @@ class TestOfANight:
         scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]}
         project.set_manifest({"scope": scope, "sandbox": {"read": ["~/weights"]}})
         loaded = load(project.manifest)
-        state = project_state(ReportSource(loaded.results, loaded.runs, loaded), has_kept=True)
+        state = ReportSource(loaded.results, loaded.runs, loaded).state()
         assert state.shown == ("data", "~/weights")
         for sandbox, is_named in (("bubblewrap", True), ("none", False)):
             rows = [*nights.night(3)]

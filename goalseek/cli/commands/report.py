@@ -15,7 +15,7 @@ from goalseek.disk import open_export, refuse_records
 from goalseek.errors import GoalseekError
 from goalseek.views.report.claim import claim_of, format_kept
 from goalseek.views.report.pages import render_markdown, render_page
-from goalseek.views.report.source import Reader, ReportSource, copy_source, project_state
+from goalseek.views.report.source import ReportSource, copy_source
 
 _FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 
@@ -71,27 +71,25 @@ def run(options: argparse.Namespace) -> int:
         if kind is None:
             message = f"-o {options.file}: unknown kind of file"
             raise GoalseekError(message, "end it in .html or .md, or give --format")
-    reader = Reader(source)
     if options.file == "-":
-        print_bytes(_render(reader, source, kind))
+        print_bytes(_render(source, kind))
         return 0
     path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
     if not options.file and not source.results.exists():
-        hint = project_state(source, has_kept=False).next or "goalseek iterate makes the first record"
+        hint = source.state().next or "goalseek iterate makes the first record"
         raise GoalseekError("there are no records yet", hint)
     refuse_records(path, source.results)
     with open_export(path) as file:
-        content = _render(reader, source, kind)
+        content = _render(source, kind)
         file.write(content)
     if not wants_json(options):
-        print_message(options, f"{claim_of(reader.night.climb).headline}; {format_kept(reader.night.climb)}")
-    fields = {"file": str(path), "format": kind, "records": reader.night.records, "bytes": len(content)}
+        print_message(options, f"{claim_of(source.night.climb).headline}; {format_kept(source.night.climb)}")
+    fields = {"file": str(path), "format": kind, "records": source.night.records, "bytes": len(content)}
     print_answer(options, fields, str(path))
     return 0
 
 
-def _render(reader: Reader, source: ReportSource, kind: str) -> bytes:
-    night = reader.read_on()
-    around = project_state(source, has_kept=night.climb.keeps > 0)
-    text = render_markdown(night, around) if kind == "md" else render_page(night, around, reader.diffs_of)
+def _render(source: ReportSource, kind: str) -> bytes:
+    night, around = source.read_on(), source.state()
+    text = render_markdown(night, around) if kind == "md" else render_page(night, around, source.diffs_of)
     return text.encode("utf-8", "replace")

@@ -20,7 +20,7 @@ from goalseek._version import __version__
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.project.picture import ACTIVE_STATUSES
 from goalseek.views.report.pages import content_security_policy, render_page
-from goalseek.views.report.source import Reader, ReportSource, current_activity, project_state
+from goalseek.views.report.source import ReportSource
 
 ADDRESS = "127.0.0.1"
 _BUSY_SHARE = 20
@@ -48,7 +48,6 @@ class PageServer(ThreadingHTTPServer):
     def __init__(self, source: ReportSource, port: int) -> None:
         """Port 0 is any free one. Raises GoalseekError where the port is in use or not allowed."""
         self._source = source
-        self._reader = Reader(source)
         self._making = threading.Lock()
         self._page = b""
         self._page_version = ""
@@ -74,9 +73,9 @@ class PageServer(ThreadingHTTPServer):
             version = self._version()
             if not self._page or (version != self._page_version and time.monotonic() >= self._not_before):
                 start = time.monotonic()
-                night = self._reader.read_on()
-                around = project_state(self._source, night.climb.keeps > 0, is_live=True)
-                self._page = render_page(night, around, self._reader.diffs_of).encode("utf-8", "replace")
+                night = self._source.read_on()
+                page = render_page(night, self._source.state(is_live=True), self._source.diffs_of)
+                self._page = page.encode("utf-8", "replace")
                 self._page_version = version
                 end = time.monotonic()
                 self._not_before = end + _BUSY_SHARE * (end - start)
@@ -84,7 +83,7 @@ class PageServer(ThreadingHTTPServer):
 
     def state(self) -> bytes:
         """The state of the run as JSON; ``seen`` changes when there is a new page to fetch."""
-        status, phase = current_activity(self._source)
+        status, phase = self._source.activity()
         is_due = time.monotonic() >= self._not_before
         fields = {
             "status": status,
@@ -99,7 +98,7 @@ class PageServer(ThreadingHTTPServer):
             stat = self._source.results.stat()
         except OSError:
             return "none"
-        return f"{stat.st_ino}-{stat.st_size}-{current_activity(self._source)[0]}"
+        return f"{stat.st_ino}-{stat.st_size}-{self._source.activity()[0]}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._readers_lock:

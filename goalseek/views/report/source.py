@@ -28,28 +28,6 @@ from goalseek.views.report.figures import ReportFigures, Try
 from goalseek.views.report.pages import equal_share, escaped_size
 from goalseek.views.terminal_text import one_line, replace_unprintable
 
-
-class ReportSource(Struct, frozen=True):
-    """The paths of the records and the artifacts, and the manifest where the project is on this machine."""
-
-    results: Path
-    runs: Path
-    loaded: ManifestFile | None = None
-
-
-def copy_source(path: Path) -> ReportSource:
-    """The source of a copied ``results.jsonl``: ``path`` is the file, or the folder that holds it or its ``logs``.
-
-    Raises GoalseekError where there is none.
-    """
-    candidates = [path / RESULTS, path / "logs" / RESULTS] if path.is_dir() else [path]
-    results = next((file for file in candidates if file.is_file()), None)
-    if results is None:
-        raise GoalseekError(f"{path}: there is no {RESULTS}", "name the file, or the folder that holds it")
-    beside = results.resolve().parent
-    return ReportSource(results, (beside.parent if beside.name == "logs" else beside) / "runs")
-
-
 _WHOLE = 600_000
 _ONE_MOST = 60_000
 _MARKUP = 30
@@ -70,26 +48,134 @@ class Diff(Struct, frozen=True):
     left_out: int
 
 
-def read_patches(tries: Iterable[Try], runs: Path, repository: Path | None) -> Iterator[bytes | None]:
-    """The patch of each try; None where neither its artifacts nor git has it."""
-    processes: BatchProcesses | None = None
-    try:
-        for try_ in tries:
-            patch = None
-            try:
-                patch = (runs / f"{try_.iteration:04d}" / "changes.diff").read_bytes()
-            except OSError:
-                if repository and try_.commit and try_.parent:
-                    with suppress(ObjectsFailed, GoalseekError, OSError):
-                        if processes is None:
-                            git_dir = locate(repository).git_dir
-                            processes = BatchProcesses(git_dir, {"GIT_DIR": str(git_dir)})
-                        reply = processes.send(_PATCH, f"{try_.commit} {try_.parent}\nend\n".encode())
-                        patch = b"\n".join(reply.lines()) or None
-            yield patch
-    finally:
-        if processes:
-            processes.close()
+class ProjectState(Struct, frozen=True):
+    """The state of the project for the page. ``status`` is the contract's, or "" for a copy of the records.
+
+    ``phase`` is the present activity and ``bounds`` are the guards' bounds, both in words, ``differs`` what differs
+    from what was pinned, ``trouble`` an error of reading or a warning. ``is_live`` is a served page. ``shown``
+    are the paths of ``scope.share`` and ``sandbox.read``, ``notes`` name answers that candidate code can read, and
+    notifications that failed. ``turn`` says who proposes next and why, where it may change.
+    """
+
+    status: str = ""
+    phase: str = ""
+    next: str = ""
+    differs: tuple[str, ...] = ()
+    bounds: Mapping[str, str] = field(default_factory=dict)
+    trouble: str = ""
+    is_live: bool = False
+    shown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    turn: str = ""
+
+
+class ReportSource:
+    """Where the records and the artifacts are, and the manifest where the project is on this machine.
+
+    ``night`` are the figures of the records that were read.
+    """
+
+    def __init__(self, results: Path, runs: Path, loaded: ManifestFile | None = None) -> None:
+        self.results = results
+        self.night = ReportFigures()
+        self._runs = runs
+        self._loaded = loaded
+        self._end = 0
+        self._diffs: dict[tuple[str, int, int], Diff | None] = {}
+
+    def read_on(self) -> ReportFigures:
+        """Adds the complete lines that are new; reads from the beginning where the file has become shorter."""
+        history = History(self.results)
+        if history.size() < self._end:
+            self.night, self._end = ReportFigures(), 0
+        gc.disable()  # many objects and no cycle among them: the collector would look through them again and again
+        try:
+            for line in history.forward(self._end):
+                self.night.add(read_record(line.text))
+                self._end = line.end
+        finally:
+            gc.enable()
+        return self.night
+
+    def diffs_of(self, tries: Sequence[Try]) -> list[Diff | None]:
+        """The patches of kept tries, each read once, cut to fit a page together; None where one is not here."""
+        limit = patch_limit(len(tries))
+        keys = [(try_.commit, try_.iteration, limit) for try_ in tries]
+        missing = {key: try_ for key, try_ in zip(keys, tries, strict=True) if key not in self._diffs}
+        for key, patch in zip(missing, self._read_patches(missing.values()), strict=True):
+            self._diffs[key] = None if patch is None else diff_of(patch, limit)
+        return [self._diffs[key] for key in keys]
+
+    def _read_patches(self, tries: Iterable[Try]) -> Iterator[bytes | None]:
+        processes: BatchProcesses | None = None
+        try:
+            for try_ in tries:
+                patch = None
+                try:
+                    patch = (self._runs / f"{try_.iteration:04d}" / "changes.diff").read_bytes()
+                except OSError:
+                    if self._loaded and try_.commit and try_.parent:
+                        with suppress(ObjectsFailed, GoalseekError, OSError):
+                            if processes is None:
+                                git_dir = locate(self._loaded.folder / self._loaded.manifest.project.repo).git_dir
+                                processes = BatchProcesses(git_dir, {"GIT_DIR": str(git_dir)})
+                            reply = processes.send(_PATCH, f"{try_.commit} {try_.parent}\nend\n".encode())
+                            patch = b"\n".join(reply.lines()) or None
+                yield patch
+        finally:
+            if processes:
+                processes.close()
+
+    def state(self, is_live: bool = False) -> ProjectState:
+        """The project's state; of a copy only what to do next."""
+        if self._loaded is None:
+            promotes = "promote takes home what HEAD lacks of the kept changes"
+            command = promotes if self.night.climb.keeps > 0 else "status says what comes next"
+            return ProjectState(next=f"where the repository is, goalseek {command}", is_live=is_live)
+        manifest = self._loaded.manifest
+        bounds = {guard.name: describe_bounds(guard, None) for guard in manifest.guard}
+        try:
+            summary = read_overview(self._loaded)
+        except GoalseekError as error:
+            following, why = fetch_hint(self._loaded) or error.hint, error.message
+            return ProjectState(*self.activity(), following, bounds=bounds, trouble=why, is_live=is_live)
+        return ProjectState(
+            status=describe_end(summary.picture.status, summary.picture.stop_reason),
+            phase=summary.picture.phase_in_words(),
+            next=summary.next,
+            differs=summary.differs,
+            notes=(*(note.partition("; ")[0] for note in summary.readable), *filter(None, [one_line(summary.unsent)])),
+            bounds=bounds,
+            trouble=summary.silent,
+            is_live=is_live,
+            shown=(*manifest.scope.share, *manifest.sandbox.read),
+            turn=summary.turn.in_words() if summary.turn.why else "",
+        )
+
+    def activity(self) -> tuple[str, str]:
+        """Status and phase from ``state.json`` alone, cheap enough for a call every second; "" where there is none.
+
+        Where no process holds the project's lock, nothing is at work; of a copy, its ``state.json`` is trusted.
+        """
+        own = find_own_folder(self._loaded) if self._loaded else None
+        picture = read_picture(self.results.with_name(STATE), is_held=not own or lock_holder(own) is not None)
+        if picture == Picture() and self._loaded is None:
+            return "", ""
+        phase, beat = one_line(picture.phase_in_words(), 200), one_line(str(picture.heartbeat_at), 40)
+        return describe_end(one_line(picture.status, 40), picture.stop_reason), f"{phase}, seen {beat}" if phase else ""
+
+
+def copy_source(path: Path) -> ReportSource:
+    """The source of a copied ``results.jsonl``: ``path`` is the file, or the folder that holds it or its ``logs``.
+
+    Raises GoalseekError where there is none.
+    """
+    candidates = [path / RESULTS, path / "logs" / RESULTS] if path.is_dir() else [path]
+    results = next((file for file in candidates if file.is_file()), None)
+    if results is None:
+        raise GoalseekError(f"{path}: there is no {RESULTS}", "name the file, or the folder that holds it")
+    beside = results.resolve().parent
+    return ReportSource(results, (beside.parent if beside.name == "logs" else beside) / "runs")
 
 
 def patch_limit(count: int) -> int:
@@ -126,101 +212,3 @@ def _diff_lines(text: str) -> Iterator[DiffLine]:
             yield DiffLine("about", "a binary file")
         elif line and not is_binary and not line.startswith(_SKIPPED):
             yield DiffLine("about", line)
-
-
-class Reader:
-    """Reads the records into figures, continuing as the file grows, and the patches of kept tries, each once."""
-
-    def __init__(self, source: ReportSource) -> None:
-        self.night = ReportFigures()
-        self._source = source
-        self._end = 0
-        self._diffs: dict[tuple[str, int, int], Diff | None] = {}
-
-    def read_on(self) -> ReportFigures:
-        """Adds the complete lines that are new; reads from the beginning where the file has become shorter."""
-        history = History(self._source.results)
-        if history.size() < self._end:
-            self.night, self._end = ReportFigures(), 0
-        gc.disable()  # many objects and no cycle among them: the collector would look through them again and again
-        try:
-            for line in history.forward(self._end):
-                self.night.add(read_record(line.text))
-                self._end = line.end
-        finally:
-            gc.enable()
-        return self.night
-
-    def diffs_of(self, tries: Sequence[Try]) -> list[Diff | None]:
-        """The patches of kept tries, cut to fit a page together; None where one is not here."""
-        limit = patch_limit(len(tries))
-        loaded = self._source.loaded
-        repository = loaded.folder / loaded.manifest.project.repo if loaded else None
-        keys = [(try_.commit, try_.iteration, limit) for try_ in tries]
-        missing = {key: try_ for key, try_ in zip(keys, tries, strict=True) if key not in self._diffs}
-        patches = read_patches(missing.values(), self._source.runs, repository)
-        for key, patch in zip(missing, patches, strict=True):
-            self._diffs[key] = None if patch is None else diff_of(patch, limit)
-        return [self._diffs[key] for key in keys]
-
-
-class ProjectState(Struct, frozen=True):
-    """The state of the project for the page. ``status`` is the contract's, or "" for a copy of the records.
-
-    ``phase`` is the present activity and ``bounds`` are the guards' bounds, both in words, ``differs`` what differs
-    from what was pinned, ``trouble`` an error of reading or a warning. ``is_live`` is a served page. ``shown``
-    are the paths of ``scope.share`` and ``sandbox.read``, ``notes`` name answers that candidate code can read, and
-    notifications that failed. ``turn`` says who proposes next and why, where it may change.
-    """
-
-    status: str = ""
-    phase: str = ""
-    next: str = ""
-    differs: tuple[str, ...] = ()
-    bounds: Mapping[str, str] = field(default_factory=dict)
-    trouble: str = ""
-    is_live: bool = False
-    shown: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    turn: str = ""
-
-
-def project_state(source: ReportSource, has_kept: bool, is_live: bool = False) -> ProjectState:
-    """Of a copy only what to do next."""
-    if source.loaded is None:
-        promotes = "promote takes home what HEAD lacks of the kept changes"
-        command = promotes if has_kept else "status says what comes next"
-        return ProjectState(next=f"where the repository is, goalseek {command}", is_live=is_live)
-    bounds = {guard.name: describe_bounds(guard, None) for guard in source.loaded.manifest.guard}
-    try:
-        summary = read_overview(source.loaded)
-    except GoalseekError as error:
-        status, phase = current_activity(source)
-        return ProjectState(
-            status, phase, fetch_hint(source.loaded) or error.hint, (), bounds, error.message, is_live=is_live
-        )
-    return ProjectState(
-        status=describe_end(summary.picture.status, summary.picture.stop_reason),
-        phase=summary.picture.phase_in_words(),
-        next=summary.next,
-        differs=summary.differs,
-        notes=(*(note.partition("; ")[0] for note in summary.readable), *filter(None, [one_line(summary.unsent)])),
-        bounds=bounds,
-        trouble=summary.silent,
-        is_live=is_live,
-        shown=(*source.loaded.manifest.scope.share, *source.loaded.manifest.sandbox.read),
-        turn=summary.turn.in_words() if summary.turn.why else "",
-    )
-
-
-def current_activity(source: ReportSource) -> tuple[str, str]:
-    """Status and phase from ``state.json`` alone, cheap enough for a call every second; "" where there is none.
-
-    Where no process holds the project's lock, nothing is at work; of a copy, its ``state.json`` is trusted.
-    """
-    own = find_own_folder(source.loaded) if source.loaded else None
-    picture = read_picture(source.results.with_name(STATE), is_held=not own or lock_holder(own) is not None)
-    if picture == Picture() and source.loaded is None:
-        return "", ""
-    phase, beat = one_line(picture.phase_in_words(), 200), one_line(str(picture.heartbeat_at), 40)
-    return describe_end(one_line(picture.status, 40), picture.stop_reason), f"{phase}, seen {beat}" if phase else ""
