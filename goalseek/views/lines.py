@@ -102,8 +102,8 @@ class Prompt:
                 print(text, end="", flush=True)
 
 
-class AskingWatch(Observer):
-    """Asks where both standard input and output are a terminal; shows nothing else."""
+class AskingWatch(SandboxWatch):
+    """Asks, too, where both standard input and output are a terminal."""
 
     prompt = Prompt()  # a process has one terminal
 
@@ -186,7 +186,7 @@ def _read_lines() -> Iterator[str | None]:
             unread += read
 
 
-class LineWatch(AskingWatch, SandboxWatch):
+class LineWatch(AskingWatch):
     """Prints a line for each iteration on stdout, and messages on stderr; asks at a terminal."""
 
     def __init__(self, color: str, is_quiet: bool, is_verbose: bool) -> None:

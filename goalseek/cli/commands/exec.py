@@ -106,7 +106,9 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
     variables = {"GOALSEEK_RUN_DIR": str(folder), "GOALSEEK_ITERATION": str(standing.next_iteration)}
     variables = environment_for(verifier, root, {**variables, "GOALSEEK_SEED": "0"})
     which = f", the last of {len(earlier) + 1} verify commands" if earlier else ""
-    _print_note(f"the view of {command.name}{which}: sees {command.sees}; run folder {folder}", bool(earlier))
+    if earlier or sys.stderr.isatty():
+        view = f"the view of {command.name}{which}: sees {command.sees}; run folder {folder}"
+        print(f"goalseek: {view}", file=sys.stderr)
     yield access_for(verifier, command, root, terminal=True), variables, below / command.cwd
 
 
@@ -124,14 +126,10 @@ def _agent(project: Project, config: Config, tree: str) -> Iterator[Place]:
     variables = {"GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, folder)), "GOALSEEK_PHASE": "apply"}
     network = config.manifest.sandbox.agent_network
     access = ProgramAccess(root, manifest_commands(project.loaded), network=network, terminal=True)
-    _print_note("the agent's tree; what you change is undone")
+    if sys.stderr.isatty():
+        print("goalseek: the agent's tree; what you change is undone", file=sys.stderr)
     try:
         yield access, environment.program_environment(config.manifest.env.agent, variables, scratch / "tmp"), folder
     finally:
         if root == workspace.root:
             workspace.clean()
-
-
-def _print_note(text: str, is_always: bool = False) -> None:
-    if is_always or sys.stderr.isatty():
-        print(f"goalseek: {text}", file=sys.stderr)

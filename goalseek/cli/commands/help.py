@@ -113,16 +113,10 @@ def run(options: argparse.Namespace) -> int:
                 example = "\n".join(filter(None, [key.header, key.example]))
                 texts.append(f"{key.name}: {key.kind}\n{key.text}\n\n{example}")
             text = "\n\n\n".join(texts)
-        fields = [
-            {
-                "key": key.name,
-                "kind": key.kind,
-                "text": key.text,
-                "table": key.header,
-                "example": None if key.inner else key.example,
-            }
-            for key in keys
-        ]
+        fields = []
+        for key in keys:
+            row = {"key": key.name, "kind": key.kind, "text": key.text, "table": key.header}
+            fields.append({**row, "example": None if key.inner else key.example})
         print_answer(options, fields, text)
     else:
         head = f"no page is called {options.topic!r}; goalseek help TOPIC shows one that has the word:"
@@ -133,11 +127,8 @@ def run(options: argparse.Namespace) -> int:
 def _list_topics(options: argparse.Namespace, rows: list[dict[str, str]], head: str, foot: Sequence[str] = ()) -> None:
     indent = 4 + max(len(topic) for topic in topics())
     columns = max(terminal_width(sys.stdout) or sys.maxsize, 2 * indent)
-    lines = [
-        line
-        for row in rows
-        for line in textwrap.wrap(
-            f"  {row['topic']:<{indent - 2}}{row['summary']}", columns, subsequent_indent=" " * indent
-        )
-    ]
+    lines: list[str] = []
+    for row in rows:
+        text = f"  {row['topic']:<{indent - 2}}{row['summary']}"
+        lines += textwrap.wrap(text, columns, subsequent_indent=" " * indent)
     print_answer(options, rows, head, "", *lines, *foot)

@@ -209,12 +209,18 @@ def _carry_out(
             result = settle_on_base(project, base, tree, partial(print_message, options))
         if commit:
             as_user.make_branch(repository, options.branch, commit)
+    measured = at = ""
+    if result:
+        settled = result.compared.settled
+        measured = f"measured on this base: {' → '.join(format_distinct(settled.before, settled.after))}"
+        measured += f", {result.compared.in_words('the base', 'the result')}"
+        measured = "; ".join([measured, *result.broken])
+    if commit:
+        at = f"branch {options.branch} is at {commit[:12]}; your checkout is untouched: git switch {options.branch}"
     if options.patch == "-":
         print_bytes(patch or b"")
-        if result:
-            print_message(options, _measurement_line(result))
-        if commit:
-            print_message(options, _branch_line(options, commit))
+        for line in filter(None, (measured, at)):
+            print_message(options, line)
     elif wants_json(options):
         rows = [
             {"iterations": change.iterations, "message": change.message, "files": change.files}
@@ -231,7 +237,7 @@ def _carry_out(
     elif promotion.promoted:
         for note in answer_notes_at_head(manifest, repository.location):
             print_message(options, str(note))
-        _print_promotion(options, manifest, promotion, commit, result)
+        _print_promotion(options, manifest, promotion, result, measured, at)
     if options.ablate and not ablation and promotion.promoted:
         standing = load_standing(manifest)
         assert standing.best
@@ -243,22 +249,13 @@ def _carry_out(
     return BAD_FINDING if result and result.is_worse else 0
 
 
-def _measurement_line(result: BaseComparison) -> str:
-    settled = result.compared.settled
-    text = f"measured on this base: {' → '.join(format_distinct(settled.before, settled.after))}"
-    return "; ".join([f"{text}, {result.compared.in_words('the base', 'the result')}", *result.broken])
-
-
-def _branch_line(options: argparse.Namespace, commit: str) -> str:
-    return f"branch {options.branch} is at {commit[:12]}; your checkout is untouched: git switch {options.branch}"
-
-
 def _print_promotion(
     options: argparse.Namespace,
     manifest: ManifestFile,
     promotion: Promotion,
-    commit: str | None,
     result: BaseComparison | None,
+    measured: str,
+    at: str,
 ) -> None:
     paint = painter(sys.stdout, options.color)
     print(f"{pluralize(len(promotion.promoted), 'commit')} on {promotion.base[:12]}:")
@@ -282,12 +279,12 @@ def _print_promotion(
         print(f"{note}; --measure compares base and result afresh")
     if result:
         color = "red" if result.is_worse else "green" if result.compared.settled.is_sure else "magenta"
-        print(paint(_measurement_line(result), color))
-    if commit:
-        print(_branch_line(options, commit))
+        print(paint(measured, color))
+    if at:
+        print(at)
     if options.patch:
         print(f"written to {options.patch}; git am --keep --keep-cr {shlex.quote(options.patch)} takes it")
-    elif not commit:
+    elif not at:
         flags = (
             f" --onto {options.onto}" * bool(options.onto)
             + _flags(options)

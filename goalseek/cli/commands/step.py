@@ -22,18 +22,14 @@ from goalseek.values import Phase, Stop, StopReason
 from goalseek.views.lines import AskingWatch, SandboxWatch
 
 
-class _StepWatch(AskingWatch, SandboxWatch): ...
-
-
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_proposer_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     manifest = load_manifest(options)
-    is_silent = options.quiet or wants_json(options)
-    kind = SandboxWatch if wants_json(options) else _StepWatch
-    watch = kind(options.color, is_silent)
+    kind = SandboxWatch if wants_json(options) else AskingWatch
+    watch = kind(options.color, options.quiet or wants_json(options))
     override = provider_from_options(manifest, options.provider, options.model)
     with open_project(manifest, watch, override, doing="step") as project, recording_end(project):
         phase, next_phase = run_phase(project)
