@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from goalseek.ledger.selection import Selection, parse_since, select_records, se
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.records import IterationSummary
 from goalseek.values import Outcome, Reason
-from goalseek.views.terminal_text import OUTCOME_COLORS, Paint, one_line, painter, terminal_width, why_and_title
+from goalseek.views.terminal_text import OUTCOME_COLORS, one_line, painter, terminal_width, why_and_title
 
 _FLUSH_SECONDS = 0.1
 _WIDE = 110
@@ -69,40 +69,35 @@ def run(options: argparse.Namespace) -> int:
         apply_query(options, {})
         print_json_lines(options, select_records(history, selection))
     else:
-        paint, width, flushed = painter(sys.stdout, options.color), terminal_width(sys.stdout), 0.0
-        for line in _log_lines(select_summaries(history, selection), paint, width, sys.stdout.isatty()):
-            sys.stdout.write(f"{line}\n")  # print writes twice
-            now = time.monotonic()
-            if now - flushed > _FLUSH_SECONDS:
-                sys.stdout.flush()
-                flushed = now
+        _print_log(options, select_summaries(history, selection))
     return 0
 
 
-def _log_lines(records: Iterable[IterationSummary], paint: Paint, width: int | None, has_header: bool) -> Iterator[str]:
-    """``  12   2 h ago  kept      better            0.981  0.981 beats 0.975 by 0.006; title``, for each record.
-
-    ``width`` is the terminal's in cells; None for a file or a pipe, where lines are not cut. Below 110 cells times are
-    short; below 78 the outcome is left out, as the reason implies it.
-    """
-    now = datetime.now(UTC)
+def _print_log(options: argparse.Namespace, records: Iterable[IterationSummary]) -> None:
+    paint, width = painter(sys.stdout, options.color), terminal_width(sys.stdout)  # no width: lines are not cut
     is_wide = width is None or width >= _WIDE
 
     def head_of(iteration: str, when: str, outcome: str, reason: str, value: str) -> str:
         if is_wide:
             return f"{iteration:>5}  {when:>10}  {outcome:<8}  {reason:<16} {value:>11}  "
+        # On a narrow terminal the outcome is left out: the reason implies it.
         outcome_column = f"{outcome:<8} " if width and width >= _WITH_OUTCOME else ""
         return f"{iteration:>4} {when:>4} {outcome_column}{reason:<15} {value:>9}  "
 
+    now, flushed, has_header = datetime.now(UTC), 0.0, sys.stdout.isatty()
     for record in records:
         if has_header:
             has_header = False
             names = head_of("", "when", "outcome", "reason", one_line(record.metric.name, 9))
-            yield paint(f"{names}why; title", "bold")
+            print(paint(f"{names}why; title", "bold"))
         value = "-" if record.metric.value is None else format_number(record.metric.value, record.metric.unit)
         age = format_age(record.timestamp, now, is_short=not is_wide)
         head = head_of(str(record.iteration), age, record.outcome, record.reason, value)
         room = None if width is None else max(width - len(head), _LEAST_TAIL)
         tail = why_and_title(record.why, record.hypothesis_summary, room)
         color = OUTCOME_COLORS[record.outcome]
-        yield paint(head, color) + (paint(tail, "grey") if color == "grey" else tail)
+        line = paint(head, color) + (paint(tail, "grey") if color == "grey" else tail)
+        sys.stdout.write(f"{line}\n")  # print writes twice
+        if time.monotonic() - flushed > _FLUSH_SECONDS:
+            sys.stdout.flush()
+            flushed = time.monotonic()

@@ -17,7 +17,6 @@ from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import lanes_of
 from goalseek.loop.loop import run_iteration
 from goalseek.project.opening import open_project, provider_from_options
-from goalseek.project.project import Project
 from goalseek.values import Phase, Stop, StopReason
 from goalseek.views.lines import AskingWatch, SandboxWatch
 
@@ -32,29 +31,25 @@ def run(options: argparse.Namespace) -> int:
     watch = kind(options.color, options.quiet or wants_json(options))
     override = provider_from_options(manifest, options.provider, options.model)
     with open_project(manifest, watch, override, doing="step") as project, recording_end(project):
-        phase, next_phase = run_phase(project)
-    print_answer(options, {"done": phase, "next": next_phase}, f"done: {phase}; next: {next_phase}")
+        check_fit(subject_of(project, "iterate"))
+        refuse_flights(project, "goalseek step")
+        pack_when_due(project.repository, project.standing.seq, project.watch.on_note)
+        try:
+            if project.standing.baseline is None:
+                record = measure_baseline(project, phase_limit=1)
+            else:
+                config = project.config()
+                if stop := limit_stop(project, config):
+                    raise _stop_error(stop)
+                with lanes_of(project) as lanes:
+                    record = run_iteration(Iteration(project, config, lanes, phase_limit=1))
+            done, following = f"{Phase.LOG} (iteration {record.iteration}: {record.outcome})", str(Phase.READ_CONTEXT)
+        except LimitReached as reached:
+            raise _stop_error(reached.stop) from None
+        except Paused as paused:
+            done, following = project.activity.last_phase, paused.next_phase
+    print_answer(options, {"done": done, "next": following}, f"done: {done}; next: {following}")
     return 0
-
-
-def run_phase(project: Project) -> tuple[str, str]:
-    check_fit(subject_of(project, "iterate"))
-    refuse_flights(project, "goalseek step")
-    pack_when_due(project.repository, project.standing.seq, project.watch.on_note)
-    try:
-        if project.standing.baseline is None:
-            record = measure_baseline(project, phase_limit=1)
-        else:
-            config = project.config()
-            if stop := limit_stop(project, config):
-                raise _stop_error(stop)
-            with lanes_of(project) as lanes:
-                record = run_iteration(Iteration(project, config, lanes, phase_limit=1))
-    except LimitReached as reached:
-        raise _stop_error(reached.stop) from None
-    except Paused as paused:
-        return project.activity.last_phase, paused.next_phase
-    return f"{Phase.LOG} (iteration {record.iteration}: {record.outcome})", Phase.READ_CONTEXT
 
 
 def _stop_error(stop: Stop) -> GoalseekError:

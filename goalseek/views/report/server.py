@@ -129,7 +129,16 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        if refusal := self._refusal():
+        refusal = None
+        hosts, origins = self.headers.get_all("Host", []), self.headers.get_all("Origin", [])
+        addresses = (self.server.path, f"{self.server.path}state")
+        if hosts not in [[host] for host in self.server.hosts]:
+            refusal = HTTPStatus.MISDIRECTED_REQUEST
+        elif any(origin not in {f"http://{host}" for host in self.server.hosts} for origin in origins):
+            refusal = HTTPStatus.FORBIDDEN
+        elif not any(secrets.compare_digest(self.path.encode(), address.encode()) for address in addresses):
+            refusal = HTTPStatus.NOT_FOUND
+        if refusal:
             self._send(refusal, refusal.phrase.encode())
             return
         is_state = self.path.endswith("state")
@@ -150,16 +159,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *arguments: Any) -> None:
         pass  # the address has the secret in it
-
-    def _refusal(self) -> HTTPStatus | None:
-        if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:
-            return HTTPStatus.MISDIRECTED_REQUEST
-        origins = self.headers.get_all("Origin", [])
-        if any(origin not in {f"http://{host}" for host in self.server.hosts} for origin in origins):
-            return HTTPStatus.FORBIDDEN
-        addresses = (self.server.path, f"{self.server.path}state")
-        is_known = any(secrets.compare_digest(self.path.encode(), address.encode()) for address in addresses)
-        return None if is_known else HTTPStatus.NOT_FOUND
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str = "text/plain; charset=utf-8", **more: str) -> None:
         policy = f"{content_security_policy(is_live=True)}; frame-ancestors 'none'"

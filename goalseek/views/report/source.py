@@ -186,29 +186,26 @@ def patch_limit(count: int) -> int:
 def diff_of(patch: bytes, limit: int) -> Diff:
     lines: list[DiffLine] = []
     left_out = length = 0
-    for line in _diff_lines(patch.decode("utf-8", "replace")):
-        length += escaped_size(line.text) + _MARKUP
+    in_hunk = is_binary = False  # within a hunk "---" begins a removed line, not a header
+    for raw in patch.decode("utf-8", "replace").split("\n"):
+        text = replace_unprintable(raw if len(raw) <= _LINE_MOST else raw[: _LINE_MOST - 1] + "…")
+        kind = "about"
+        if text.startswith("diff --git "):
+            in_hunk = is_binary = False
+            kind, text = "file", text.removeprefix("diff --git ")
+        elif text.startswith("@@ "):
+            in_hunk = True
+            kind = "hunk"
+        elif in_hunk and text:
+            kind = {"+": "added", "-": "removed"}.get(text[0], "same")
+        elif text == "GIT binary patch":
+            is_binary = True
+            text = "a binary file"
+        elif not text or is_binary or text.startswith(_SKIPPED):
+            continue
+        length += escaped_size(text) + _MARKUP
         if length > limit:
             left_out += 1
         else:
-            lines.append(line)
+            lines.append(DiffLine(kind, text))
     return Diff(lines, left_out)
-
-
-def _diff_lines(text: str) -> Iterator[DiffLine]:
-    in_hunk = is_binary = False  # within a hunk "---" begins a removed line, not a header
-    for raw in text.split("\n"):
-        line = replace_unprintable(raw if len(raw) <= _LINE_MOST else raw[: _LINE_MOST - 1] + "…")
-        if line.startswith("diff --git "):
-            in_hunk = is_binary = False
-            yield DiffLine("file", line.removeprefix("diff --git "))
-        elif line.startswith("@@ "):
-            in_hunk = True
-            yield DiffLine("hunk", line)
-        elif in_hunk and line:
-            yield DiffLine({"+": "added", "-": "removed"}.get(line[0], "same"), line)
-        elif line == "GIT binary patch":
-            is_binary = True
-            yield DiffLine("about", "a binary file")
-        elif line and not is_binary and not line.startswith(_SKIPPED):
-            yield DiffLine("about", line)
