@@ -37,10 +37,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_options(parser: argparse.ArgumentParser, is_top: bool) -> None:
-    """Adds the options of every command.
-
-    A command's parser does not describe them, and sets no defaults: a value given before the command stays.
-    """
+    """A command's parser does not describe them, and sets no defaults: a value given before the command stays."""
     undescribed = {} if is_top else {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
     for option, settings in OPTIONS.items():
         parser.add_argument(option, **{**settings, **undescribed})

@@ -77,10 +77,7 @@ Value = TypeVar("Value")
 
 
 def ask_person(question: str, default: str, read: Callable[[str], Value]) -> Value:
-    """Asks until ``read`` takes the answer. An empty answer is the default.
-
-    Raises GoalseekError where the terminal is closed.
-    """
+    """Asks until ``read`` takes the answer, or the default. Raises GoalseekError where the terminal is closed."""
     while True:
         print(f"{question}{f' [{default}]' if default else ''}: ", end="", file=sys.stderr, flush=True)
         wait_for_line()

@@ -78,10 +78,7 @@ def handle_write_error(descriptor: int, error: OSError) -> None:
 
 
 def spell_in_ascii(error: UnicodeError) -> tuple[str | bytes, int]:
-    """The error handler of the streams: an ASCII character for one that the encoding lacks, or ``?``.
-
-    Undecodable bytes of a file name are written as they are.
-    """
+    """An ASCII character for one that the encoding lacks, or ``?``; undecodable bytes of a name as they are."""
     assert isinstance(error, UnicodeEncodeError)
     letter = error.object[error.start]
     is_byte = "\udc80" <= letter <= "\udcff"

@@ -65,11 +65,10 @@ ShownPhase = tuple[int | None, str | None, str]
 
 
 class ClimbFollower:
-    """Reads the files of a climb repeatedly, and tells ``watch`` what they say, as the loop does of its own climb.
+    """Tells ``watch`` what the files of a climb say, as the loop does of its own climb.
 
-    A file that did not change is not read again. ``records`` are those since the look before, oldest first, and
-    ``printed`` are the bytes printed since then; the first look has no new records, and all of the output so far.
-    ``ended`` says how a climb ended that is not at work; else it is "".
+    ``records`` are those since the look before, oldest first, and ``printed`` the bytes printed since then; the first
+    look has no records, and all of the output. ``ended`` says how a climb ended that is not at work, or is "".
     """
 
     def __init__(self, loaded: ManifestFile, watch: Observer) -> None:
@@ -110,9 +109,9 @@ class ClimbFollower:
 
 
 def read_output(path: Path, start: int) -> tuple[bytes, int]:
-    """The output of agent and verifier from ``start`` on, and where it ends; b"" where there is no such file.
+    """The output from ``start`` on, and where it ends; from below 0 on, that many of the last bytes.
 
-    Below 0 it is that many of the last bytes; past the end it is all of the file, which has begun anew.
+    From past the end on, it is all of the file, which has begun anew.
     """
     try:
         with path.open("rb") as file:
@@ -124,10 +123,7 @@ def read_output(path: Path, start: int) -> tuple[bytes, int]:
 
 
 def follow_climb(options: argparse.Namespace, loaded: ManifestFile) -> int:
-    """Shows a climb until it ends; at a terminal until q or ^C, as another process may go on with it.
-
-    As JSON it is the answer of ``status``, each time anything but its heartbeat has changed.
-    """
+    """Shows a climb until it ends; at a terminal until q or ^C, as another process may go on with it."""
     is_json = wants_json(options)
     has_panel = not is_json and can_move_cursor(sys.stdout) and not options.quiet
     with contextlib.suppress(KeyboardInterrupt), contextlib.ExitStack() as stack:
@@ -145,7 +141,7 @@ def follow_climb(options: argparse.Namespace, loaded: ManifestFile) -> int:
             if is_json:
                 overview = read_overview(loaded, readable=readable)
                 plain, readable = overview.plain(), overview.readable
-                if (current := {**plain, "heartbeat_at": None}) != previous:
+                if (current := {**plain, "heartbeat_at": None}) != previous:  # more than its heartbeat has changed
                     print_json(options, plain)
                     previous = current
                 if options.output and follower.printed:
@@ -170,7 +166,6 @@ def follow_climb(options: argparse.Namespace, loaded: ManifestFile) -> int:
 
 
 def _print_phases(picture: Picture, previous: Collection[ShownPhase]) -> Collection[ShownPhase]:
-    """Prints a line for each phase or wait that is not among the ``previous`` ones; gives the present ones."""
     current: dict[ShownPhase, str | None] = {
         (one.iteration, one.phase, one.waits): one.since for one in picture.under_way
     } or {(picture.iteration, picture.phase, picture.waits): picture.phase_started_at}

@@ -250,10 +250,7 @@ class LineWatch(AskingWatch):
 
 
 class EventWatch(Observer):
-    """Prints an event a line: ``sandbox``, ``phase``, ``iteration``, ``settle``, ``holdout``, ``note``, ``stopped``.
-
-    Of each it prints what ``select`` gives for it; nothing for None.
-    """
+    """Prints an event a line: of each what ``select`` gives for it, nothing for None."""
 
     def __init__(self, stream: TextIO, select: Callable[[Any], Any] = lambda event: event) -> None:
         self._stream = stream

@@ -39,10 +39,7 @@ if typing.TYPE_CHECKING:
 
 
 class LiveWatch(LineWatch):
-    """The lines of ``LineWatch``, and below them the panel, from the first progress to the end. It must be closed.
-
-    ``ended`` says how a climb ended that is only followed, once it has.
-    """
+    """Shows the panel from the first progress to the end; it must be closed. ``ended``: how a followed climb ended."""
 
     def __init__(self, color: str, is_verbose: bool) -> None:
         super().__init__(color, False, is_verbose)

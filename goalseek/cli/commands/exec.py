@@ -75,10 +75,7 @@ Place = tuple[ProgramAccess, dict[str, str], Path]
 
 @contextlib.contextmanager
 def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Iterator[Place]:
-    """The access, environment and folder of the last verify command.
-
-    The folder has what ``setup`` gives, and from ``outputs`` those of the earlier commands where they were kept.
-    """
+    """The folder has what ``setup`` gives, and of the earlier commands those ``outputs`` that were kept."""
     *earlier, command = config.manifest.commands
     standing = project.standing
     assert command.sees and standing.baseline
@@ -114,7 +111,7 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
 
 @contextlib.contextmanager
 def _agent(project: Project, config: Config, tree: str) -> Iterator[Place]:
-    """The same of the agent: the workspace, or a folder with the files of another tree that an agent may see."""
+    """The folder is the workspace, or has the files of another tree that an agent may see."""
     workspace = project.workspace(config)
     root, scratch, incumbent = workspace.root, project.places.scratch, project.standing.incumbent
     if incumbent is None or tree != incumbent.tree:

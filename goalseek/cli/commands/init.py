@@ -65,10 +65,7 @@ def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any
 def first_answers(
     options: argparse.Namespace, path: Path, is_left: bool, given: dict[str, Any], questions: interview.Interview
 ) -> Answers:
-    """The answers to measure by first: those of a manifest that was left, or of flags, guesses and a person.
-
-    Without ``--yes`` or a terminal, flags alone count.
-    """
+    """The answers to measure by first: without a terminal or ``--yes``, those that flags give alone."""
     if is_left:
         return replace(first_manifest.answers_in(path), **given)
     guess, asks = guess_answers(path.parent, questions.paths), _asks(options)

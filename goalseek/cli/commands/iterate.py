@@ -84,10 +84,7 @@ _LINES_SHOWN = 20
 
 
 def climb_in_background(options: argparse.Namespace, manifest: ManifestFile) -> int:
-    """Starts a climb in the background, waits until its first phase begins, shows its notes, and says how to watch it.
-
-    Where it ends before that, by an error or a limit: prints the end of its output, and gives its exit code.
-    """
+    """Waits until its first phase begins. Where it ends before that, prints its output and gives its exit code."""
     with contextlib.closing(open_repository(manifest)) as repository:
         own = repository.own
     refuse_missing_home(manifest)

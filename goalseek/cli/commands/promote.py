@@ -40,10 +40,7 @@ from goalseek.workspace.scope import manifest_scope
 
 
 class Promotion(Struct, frozen=True):
-    """The commits to make on ``base``. ``unlike`` are the files in which the result differs from the best commit.
-
-    ``why_none`` says why there is none to make.
-    """
+    """``unlike`` are the files in which the result differs from the best; ``why_none`` is why there are no commits."""
 
     base: str
     promoted: tuple[PlannedCommit, ...]

@@ -36,10 +36,7 @@ _HEADERS = {
 
 
 class PageServer(ThreadingHTTPServer):
-    """The server; ``url`` is where the page is.
-
-    One page is made at a time, and rarely enough to take 5% of the time at most.
-    """
+    """One page is made at a time, and rarely enough to take 5% of the time at most."""
 
     daemon_threads = True
     block_on_close = False

@@ -166,10 +166,7 @@ class ReportSource:
 
 
 def copy_source(path: Path) -> ReportSource:
-    """The source of a copied ``results.jsonl``: ``path`` is the file, or the folder that holds it or its ``logs``.
-
-    Raises GoalseekError where there is none.
-    """
+    """``path`` is the file, or the folder that holds it or its ``logs``. Raises GoalseekError where there is none."""
     candidates = [path / RESULTS, path / "logs" / RESULTS] if path.is_dir() else [path]
     results = next((file for file in candidates if file.is_file()), None)
     if results is None:
