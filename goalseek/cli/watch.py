@@ -43,14 +43,11 @@ def choose_view(options: argparse.Namespace) -> Observer:
     return line_view(options)
 
 
-@contextlib.contextmanager
-def open_live_view(options: argparse.Namespace) -> Iterator[Observer]:
+def open_live_view(options: argparse.Namespace) -> contextlib.AbstractContextManager[Observer]:
     """A live panel where stdout is a terminal that shows one, without ``--json`` and ``-q``; else ``choose_view``."""
     if wants_json(options) or options.quiet or not can_move_cursor(sys.stdout):
-        yield choose_view(options)
-        return
-    with contextlib.closing(LiveWatch(options.color, options.verbose)) as watch:
-        yield watch
+        return contextlib.nullcontext(choose_view(options))
+    return contextlib.closing(LiveWatch(options.color, options.verbose))
 
 
 def line_view(options: argparse.Namespace) -> LineWatch:

@@ -59,11 +59,9 @@ class SandboxWatch(Observer):
                 gaps = "; goalseek doctor names what it leaves open" if not_enforced else ""
                 print(f"sandbox: {level.name}{gaps}", file=sys.stderr)
             return
-        head = (
-            "no sandbox: programs run as you"
-            if level.name == "none"
-            else f"sandbox: {level.name}, which is weaker than bubblewrap"
-        )
+        head = "no sandbox: programs run as you"
+        if level.name != "none":
+            head = f"sandbox: {level.name}, which is weaker than bubblewrap"
         lines = [f"{head}. Not enforced, for the agent and for a candidate's code:"]
         lines += [f"  {clause}" for clause in not_enforced]
         lines += [f"  because {reason}" for reason in level.reason]

@@ -161,7 +161,17 @@ def panel_rows(frame: Frame, columns: int, signs: Signs) -> list[Text]:
     title = Text.assemble((f"{signs.rule * 2} ", "dim"), (name, "bold"), (f" {rule}", "dim"))
     rows = [title, _row(*_phase(frame, signs), width)]
     if standing.best and standing.origin:
-        rows.append(_best(progress, standing.best.value, standing.origin.value, width, signs))
+        best, baseline, unit = standing.best.value, standing.origin.value, standing.unit
+        against = "the baseline's"
+        if best != baseline:
+            against = f"baseline {format_number(baseline, unit)}, {format_number(best - baseline, unit, sign='+')}"
+        best_text = format_number(best, unit)
+        row = _row("best", f"{best_text} {standing.metric}, {against}", "", width)
+        row.stylize("green bold", _LABEL, _LABEL + len(best_text))
+        room = width - row.cell_len - 3
+        if signs is not ASCII and len(progress.climb) > 1 and room >= 4:
+            row.append("   " + sparkline(progress.climb[-min(room, 30) :], signs.heights), "green")
+        rows.append(row)
         tries = f"{standing.keeps} kept of {standing.tries}"
         if standing.keeps and standing.stagnation:
             tries += f"{signs.dot}{standing.stagnation} since the last kept change"
@@ -169,7 +179,7 @@ def panel_rows(frame: Frame, columns: int, signs: Signs) -> list[Text]:
         whole = (signs.dot.join(progress.reasons[:count]) for count in range(len(progress.reasons), 0, -1))
         reasons = next((text for text in whole if cell_width(text) <= width - _LABEL), "")  # newest first
         rows.append(_row("last", reasons, "", width))
-        lines = proposer_lines(progress.turn, progress.proposers, standing.unit)
+        lines = proposer_lines(progress.turn, progress.proposers, unit)
         rows += [_row(label, text, "", width) for label, text in lines]
     rows += [_bar(budget, frame.since, width, signs) for budget in progress.spendings]
     rows += [_row(str(one.iteration), format_under_way(one), "", width) for one in picture.under_way]
@@ -221,19 +231,6 @@ def _phase(frame: Frame, signs: Signs) -> tuple[str, str, str]:
     if picture.turn:
         text += signs.dot + one_line(picture.turn)
     return _NAMES.get(phase, phase.lower()), text, "cyan"
-
-
-def _best(progress: Progress, best: float, baseline: float, width: int, signs: Signs) -> Text:
-    unit, against = progress.standing.unit, "the baseline's"
-    if best != baseline:
-        against = f"baseline {format_number(baseline, unit)}, {format_number(best - baseline, unit, sign='+')}"
-    best_text = format_number(best, unit)
-    row = _row("best", f"{best_text} {progress.standing.metric}, {against}", "", width)
-    row.stylize("green bold", _LABEL, _LABEL + len(best_text))
-    room = width - row.cell_len - 3
-    if signs is not ASCII and len(progress.climb) > 1 and room >= 4:
-        row.append("   " + sparkline(progress.climb[-min(room, 30) :], signs.heights), "green")
-    return row
 
 
 def sparkline(values: tuple[float, ...], heights: str) -> str:

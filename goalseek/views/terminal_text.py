@@ -90,12 +90,9 @@ OUTCOME_COLORS = {"kept": "green", "baseline": "cyan", "reverted": "grey", "skip
 
 def is_coloured(stream: TextIO, color: str) -> bool:
     """Whether the stream gets colours; ``color`` is "auto", "always" or "never"."""
-    return color == "always" or (
-        color == "auto"
-        and stream.isatty()
-        and not os.environ.get("NO_COLOR")
-        and os.environ.get("TERM", "dumb") != "dumb"
-    )
+    if color != "auto":
+        return color == "always"
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def can_move_cursor(stream: TextIO) -> bool:

@@ -48,15 +48,12 @@ def run(options: argparse.Namespace) -> int:
         for line in (*report.notes, summary):
             print_message(options, line)
     else:
-        lines = [
-            f"{found.where}: {found.what}: expected {found.expected or 'nothing'}, found {found.found or 'nothing'}"
-            for found in report.deviations
-        ]
-        legible = (
-            "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
-            for line in lines
-        )
-        print("\n".join([*report.notes, *legible, summary]))
+        lines = [*report.notes]
+        for one in report.deviations:
+            text = f"{one.where}: {one.what}: expected {one.expected or 'nothing'}, found {one.found or 'nothing'}"
+            legible = (char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+            lines.append("".join(legible))
+        print("\n".join([*lines, summary]))
     return BAD_FINDING if report.deviations else 0
 
 

@@ -27,12 +27,8 @@ Revisions = tuple[compare.Revision, compare.Revision]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "before",
-        metavar="A",
-        nargs="?",
-        help="a commit, branch or tag; or an iteration, best or baseline (default with --dirty: HEAD)",
-    )
+    before = "a commit, branch or tag; or an iteration, best or baseline (default with --dirty: HEAD)"
+    parser.add_argument("before", metavar="A", nargs="?", help=before)
     parser.add_argument("after", metavar="B", nargs="?", help="the revision to compare it with (default: HEAD)")
     parser.add_argument("--dirty", action="store_true", help="compare A with the checkout, new files included")
     count = f"how many pairs (default: {PAIRS})"

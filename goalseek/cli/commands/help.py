@@ -44,9 +44,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         if not (_page_of(text) or find_keys(text) or search_guide(text)):
             near = did_you_mean(text, [*names, *OTHER_NAMES])
             hint = near or f"topics: {', '.join(topics())}; commands: goalseek --help"
-            raise GoalseekError(
-                f"the guide has no page {text!r}, the manifest has no such key, and no page has that word", hint
-            )
+            message = f"the guide has no page {text!r}, the manifest has no such key, and no page has that word"
+            raise GoalseekError(message, hint)
         names.setdefault(text)  # argparse refuses what is none of the choices, which completion offers
         return text
 

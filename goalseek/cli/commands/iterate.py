@@ -28,9 +28,8 @@ from goalseek.project.project import Project
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     many = parser.add_mutually_exclusive_group()
-    many.add_argument(
-        "-n", dest="count", type=int, metavar="N", help="the number of iterations (default: 1, or the jobs)"
-    )
+    count = "the number of iterations (default: 1, or the jobs)"
+    many.add_argument("-n", dest="count", type=int, metavar="N", help=count)
     many.add_argument("--forever", action="store_true", help="go on until a limit, the target or ^C")
     parser.add_argument("--for", dest="duration", metavar="TIME", help="begin no iteration after this time, such as 8h")
     parser.add_argument("--until", metavar="GOAL", help="stop at, for example, 'accuracy>=0.99'; or a guard's name")

@@ -42,9 +42,8 @@ _EXAMPLE = "goalseek noise --run CMD --regex 'loss: ([0-9.]+)'"
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", dest="count", type=int, metavar="N", default=10, help="the number of runs (default: 10)")
     alone = parser.add_argument_group("without a manifest, in any folder, outside the sandbox")
-    alone.add_argument(
-        "--run", dest="command", metavar="CMD", help="the command to run, by sh -c; its number is its time"
-    )
+    command = "the command to run, by sh -c; its number is its time"
+    alone.add_argument("--run", dest="command", metavar="CMD", help=command)
     alone.add_argument("--regex", metavar="R", help="for what it prints, with one group: 'loss: ([0-9.]+)'")
     alone.add_argument("--direction", choices=("maximize", "minimize"), help="which way is better")
     alone.add_argument("--matches", choices=("only", "last"), help="which match counts (default: only one may be)")

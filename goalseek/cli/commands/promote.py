@@ -58,9 +58,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--onto", metavar="REV", help="the base (default: the commit that the climb began at)")
     parser.add_argument("--squash", action="store_true", help="make one commit of them")
     parser.add_argument("--patch", metavar="FILE", help="write them as a mailbox for git am; - is stdout")
-    parser.add_argument(
-        "--without", metavar="N", action="append", default=[], help="leave out a kept iteration; repeatable, or 3,7"
-    )
+    without = "leave out a kept iteration; repeatable, or 3,7"
+    parser.add_argument("--without", metavar="N", action="append", default=[], help=without)
     ablate_help = (
         "leave out each kept change that does not earn its lines; without --branch or --patch, only say what that costs"
     )
@@ -264,11 +263,9 @@ def _print_promotion(
     is_measured = result is not None or (options.ablate and options.onto is None)
     if promotion.unlike and not is_measured:
         unlike = ", ".join(promotion.unlike)
-        why = (
-            f"without that, {unlike} differ from the best commit"
-            if options.without
-            else f"the base changed {unlike} as well"
-        )
+        why = f"the base changed {unlike} as well"
+        if options.without:
+            why = f"without that, {unlike} differ from the best commit"
         print(f"{why}, so nobody has measured this result; --measure does")
     elif not promotion.unlike:
         print("its writable files are those of the best commit, as it was measured")

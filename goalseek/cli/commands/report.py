@@ -34,14 +34,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     refuse_two_outputs(options, "-o", options.file, "the report")
     is_copy = options.settle and options.results is not None
+    is_unserved = options.port is not None and not options.serve
     refuse(
         (is_copy, "--settle measures: it needs the repository, not a copy of its records", "leave one out"),
         (options.serve and bool(options.file or options.format), "--serve writes no file", "leave -o and --format out"),
-        (
-            options.port is not None and not options.serve,
-            "--port is for --serve",
-            "goalseek report --serve --port 8000",
-        ),
+        (is_unserved, "--port is for --serve", "goalseek report --serve --port 8000"),
     )
     if options.settle:
         from goalseek.cli.commands.settle import settle_climb

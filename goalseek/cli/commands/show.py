@@ -29,21 +29,15 @@ _SETTLED = ("settled", "settle")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "which",
-        nargs="?",
-        default="last",
-        metavar="N|best|baseline|settled",
-        help="an iteration, best, baseline, or settled for its pairs (default: last)",
-    )
+    which = "an iteration, best, baseline, or settled for its pairs (default: last)"
+    parser.add_argument("which", nargs="?", default="last", metavar="N|best|baseline|settled", help=which)
     parser.add_argument("--diff", action="store_true", help="print the patch")
     parser.add_argument("--all", action="store_true", help="with --diff: everything that changed since the baseline")
     parser.add_argument("--plan", action="store_true", help="print the plan")
     parser.add_argument("--prompt", action="store_true", help="print every prompt of the iteration")
     parser.add_argument("--output", action="store_true", help="print what the provider and the verifier printed")
-    parser.add_argument(
-        "--files", metavar="DIR", help="copy the changed files, the verifier's files and the kept outputs into DIR"
-    )
+    files = "copy the changed files, the verifier's files and the kept outputs into DIR"
+    parser.add_argument("--files", metavar="DIR", help=files)
 
 
 def run(options: argparse.Namespace) -> int:
