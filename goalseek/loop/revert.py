@@ -12,7 +12,7 @@ from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Rejected
 from goalseek.evaluation.measurements import with_last_lines
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.paths import quote_path
-from goalseek.git.repository import Commit, candidate_message, revert_message
+from goalseek.git.repository import candidate_message, revert_message
 from goalseek.humanize import abbreviate
 from goalseek.ledger.artifacts import clear_attempts
 from goalseek.ledger.checkpoints import CheckpointName
@@ -24,7 +24,7 @@ from goalseek.loop.phases.apply_change import change_between
 from goalseek.loop.phases.log import log
 from goalseek.loop.phases.read_context import read_context_without_turn
 from goalseek.loop.phases.verify import verify
-from goalseek.phase_values import Candidate, Change, Context, Decision, IterationResult, Plan, Verdict
+from goalseek.phase_values import Candidate, Change, Context, Decision, IterationResult, Plan
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord
 from goalseek.statistics.guards import guard_warning
@@ -50,35 +50,36 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
     tree = _merge_without(project, kept)
     with lanes_of(project) as lanes:
         iteration = Iteration(project, config, lanes, None, f"revert {number} {tree}", is_limited=False)
-        return _record_revert(iteration, number, commit, tree, " ".join(why.split()))
-
-
-def _record_revert(iteration: Iteration, number: int, commit: Commit, tree: str, text: str) -> IterationRecord:
-    project, repository, standing = iteration.project, iteration.project.repository, iteration.standing
-    step = iteration.steps.do
-    context = step(Phase.READ_CONTEXT, CheckpointName("context"), Context, read_context_without_turn, iteration)
-    title = revert_message(commit).rstrip("\n")
-    plan = Plan(title.partition("\n")[0], text, provider=PERSON)
-    change = step(Phase.APPLY_CHANGE, CheckpointName("change"), Change, _apply_revert, iteration, tree, plan)
-    message = candidate_message(title, repository.name, project.run_id, iteration.number, PERSON)
-    candidate = Candidate(
-        repository.objects.write_commit(tree, (standing.tip,), message, context.moment), tree, standing.tip
-    )
-    attempt = OpenAttempt(1, 1, Plan(change.title, change.text))
-    evidence, measured = verify(iteration, attempt, change, candidate)
-    if evidence.failure or measured.value is None or measured.reason == Reason.NOT_VALID:
-        raise _no_number_error(iteration, number, measured)
-    reason = text or change.text or f"a person took iteration {number} back"
-    verdict = structs.replace(
-        measured, outcome=Outcome.KEPT, reason=Reason.TAKEN_BACK, why=reason, odds=None, needed=None
-    )
-    assert standing.baseline
-    # Neither the rule nor a guard decides about what a person takes back.
-    guards = iteration.config.manifest.guard
-    warning = guard_warning(guards, "the code without it", evidence.guards, standing.baseline.guards)
-    notes = (f"against the code with it: {measured.why}", *((warning,) if warning else ()))
-    parts = (None, change, candidate, evidence, Decision(verdict))
-    return log(iteration, IterationResult(context, verdict, *parts, notes=notes, taken_back=number))
+        repository, standing, text = project.repository, iteration.standing, " ".join(why.split())
+        step = iteration.steps.do
+        context = step(Phase.READ_CONTEXT, CheckpointName("context"), Context, read_context_without_turn, iteration)
+        title = revert_message(commit).rstrip("\n")
+        plan = Plan(title.partition("\n")[0], text, provider=PERSON)
+        change = step(Phase.APPLY_CHANGE, CheckpointName("change"), Change, _apply_revert, iteration, tree, plan)
+        message = candidate_message(title, repository.name, project.run_id, iteration.number, PERSON)
+        candidate = Candidate(
+            repository.objects.write_commit(tree, (standing.tip,), message, context.moment), tree, standing.tip
+        )
+        attempt = OpenAttempt(1, 1, Plan(change.title, change.text))
+        evidence, measured = verify(iteration, attempt, change, candidate)
+        if evidence.failure or measured.value is None or measured.reason == Reason.NOT_VALID:
+            iteration.steps.forget("evidence")  # the same command measures it again
+            log_path = iteration.folder / "verifier.log"
+            printed = log_path.read_text("utf-8", "replace") if log_path.exists() else ""
+            message = f"iteration {number} stays: without it the code has no number: {measured.why}"
+            hint = "nothing has changed; what was kept after it may need it: take that back first"
+            raise GoalseekError(with_last_lines(message, printed), hint, BAD_FINDING)
+        reason = text or change.text or f"a person took iteration {number} back"
+        verdict = structs.replace(
+            measured, outcome=Outcome.KEPT, reason=Reason.TAKEN_BACK, why=reason, odds=None, needed=None
+        )
+        assert standing.baseline
+        # Neither the rule nor a guard decides about what a person takes back.
+        guards = iteration.config.manifest.guard
+        warning = guard_warning(guards, "the code without it", evidence.guards, standing.baseline.guards)
+        notes = (f"against the code with it: {measured.why}", *((warning,) if warning else ()))
+        parts = (None, change, candidate, evidence, Decision(verdict))
+        return log(iteration, IterationResult(context, verdict, *parts, notes=notes, taken_back=number))
 
 
 def _find_kept(project: Project, number: int) -> IterationRecord:
@@ -141,12 +142,3 @@ def _apply_revert(iteration: Iteration, tree: str, plan: Plan) -> Change:
         why = rejected.why
     message = f"the tip would break the rules of the scope: {why}"
     raise GoalseekError(message, "goalseek help manifest says what the scope allows", BAD_FINDING)
-
-
-def _no_number_error(iteration: Iteration, number: int, verdict: Verdict) -> GoalseekError:
-    iteration.steps.forget("evidence")
-    log_path = iteration.folder / "verifier.log"
-    printed = log_path.read_text("utf-8", "replace") if log_path.exists() else ""
-    message = f"iteration {number} stays: without it the code has no number: {verdict.why}"
-    hint = "nothing has changed; what was kept after it may need it: take that back first"
-    return GoalseekError(with_last_lines(message, printed), hint, BAD_FINDING)

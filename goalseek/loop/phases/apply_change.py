@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -249,7 +249,13 @@ def _write_diff(objects: Objects, before: str, screened: Screening, folder: Path
     all_edits = {**screened.edits, **screened.out_of_scope}
     diff = objects.diff(before, objects.splice(before, all_edits) if all_edits else before)
     (folder / "changes.diff").write_bytes(diff.patch)
-    screened.refused.extend(_path_clashes(objects, before, diff.tree, all_edits))
+    for difference in objects.differences(before, diff.tree):
+        path = difference.path
+        if path not in all_edits or (difference.before is not None and difference.before.mode == SUBMODULE):
+            # An edit has replaced another entry of the tree, a folder by a file, say.
+            clashing = (edited for edited in all_edits if first_overlap(edited, [path]))
+            text = "takes the place of something else in the repository"
+            screened.refused.extend(f"{quote_path(edited)} {text}" for edited in clashing)
     return diff
 
 
@@ -278,16 +284,6 @@ def _write_change(iteration: Iteration, plan: Plan, screened: Screening, diff: D
         tried=plan.tried,
         base=iteration.standing.seq if iteration.standing.seq != iteration.begun.seq else None,
     )
-
-
-def _path_clashes(objects: Objects, before: str, after: str, edits: Mapping[str, Entry | None]) -> Iterator[str]:
-    """Why a change cannot be committed: it replaces another entry of the tree, a folder by a file, say."""
-    for difference in objects.differences(before, after):
-        if difference.path in edits and (difference.before is None or difference.before.mode != SUBMODULE):
-            continue
-        for path in edits:
-            if first_overlap(path, [difference.path]):
-                yield f"{quote_path(path)} takes the place of something else in the repository"
 
 
 def _why_no_change(nothing: str, strays: list[str], output: str) -> str:
