@@ -165,13 +165,6 @@ class Repository:
         """The variables that name git directory and checkout, since ``core.worktree`` may be elsewhere."""
         return {"GIT_DIR": str(self.location.git_dir), "GIT_WORK_TREE": str(self.top)}
 
-    def cut(self) -> frozenset[str]:
-        """The commits at which a shallow clone's history ends; their parents are not there."""
-        try:
-            return frozenset((self.location.common_dir / "shallow").read_text().split())
-        except FileNotFoundError:
-            return frozenset()
-
     def resolve(self, revision: str) -> str | None:
         """The commit that a revision names, or None."""
         try:
@@ -203,6 +196,23 @@ class Repository:
     def load_commit(self, name: str) -> Commit:
         """A commit; that its content has its hash is not checked. Raises MissingObject."""
         return parse_commit(name, self.objects.read(name))
+
+    def read_commit(self, name: str) -> Commit:
+        """A commit by its full hash, which its content is checked to have. Raises UnreadableCommit."""
+        objects = self.objects
+        if not re.fullmatch(f"[0-9a-f]{{{len(objects.zero)}}}", name):
+            raise UnreadableCommit(name, "no hash of a commit")
+        try:
+            content = objects.read(name)
+        except MissingObject:
+            raise UnreadableCommit(name, "no such object") from None
+        except (ObjectsFailed, BrokenPipeError, ValueError) as error:
+            objects.close()
+            raise UnreadableCommit(name, f"an object that git cannot read: {error}") from None
+        if objects.hash_of(content, "commit") != name:
+            objects.close()
+            raise UnreadableCommit(name, "a damaged object, or one that is no commit")
+        return parse_commit(name, content)
 
     def refs(self) -> Refs:
         pattern = "%(refname) %(objectname) %(worktreepath)"
@@ -333,23 +343,6 @@ class Repository:
         return self.git_as_user("check-ignore", "--quiet", "--", path).returncode == 0
 
 
-def read_commit(objects: Objects, name: str) -> Commit:
-    """Reads a commit by its full hash and checks that its content has that hash. Raises UnreadableCommit."""
-    if not re.fullmatch(f"[0-9a-f]{{{len(objects.zero)}}}", name):
-        raise UnreadableCommit(name, "no hash of a commit")
-    try:
-        content = objects.read(name)
-    except MissingObject:
-        raise UnreadableCommit(name, "no such object") from None
-    except (ObjectsFailed, BrokenPipeError, ValueError) as error:
-        objects.close()
-        raise UnreadableCommit(name, f"an object that git cannot read: {error}") from None
-    if objects.hash_of(content, "commit") != name:
-        objects.close()
-        raise UnreadableCommit(name, "a damaged object, or one that is no commit")
-    return parse_commit(name, content)
-
-
 def walk_first_parents(
     read: Callable[[str], Commit], name: str | None, boundary: Collection[str] = ()
 ) -> Iterator[Commit]:
@@ -365,7 +358,11 @@ def walk_first_parents(
 
 def commit_lines(repository: Repository, commit: str, limit: int) -> list[str]:
     """Short hash and subject of the newest ``limit`` commits of the history, newest first."""
-    commits = islice(walk_first_parents(repository.load_commit, commit, repository.cut()), limit)
+    try:  # a shallow clone's history ends at these commits
+        boundary = (repository.location.common_dir / "shallow").read_text().split()
+    except FileNotFoundError:
+        boundary = []
+    commits = islice(walk_first_parents(repository.load_commit, commit, boundary), limit)
     lines = (f"{one.name[:12]} {one.subject}" for one in commits)
     return [line.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for line in lines]
 

@@ -28,7 +28,6 @@ from goalseek.git.repository import (
     Repository,
     UnreadableCommit,
     candidate_commits,
-    read_commit,
     revert_message,
     walk_first_parents,
 )
@@ -119,7 +118,7 @@ class _Auditor:
         self._objects = repository.objects
         self._refs = refs
         self._seal = seal
-        self._read = functools.lru_cache(maxsize=32)(functools.partial(read_commit, repository.objects))
+        self._read = functools.lru_cache(maxsize=32)(repository.read_commit)
         self._ruler_digest = functools.cache(functools.partial(_ruler_digest, repository.objects))
         self._numbers: set[int] = set()
         self._is_numbered_in_order = True  # until several iterations were under way at once
@@ -128,7 +127,7 @@ class _Auditor:
         self._broken: list[Deviation] = []
         commits: list[Commit] = []
         try:
-            commits += walk_first_parents(functools.partial(read_commit, repository.objects), refs.ledger)
+            commits += walk_first_parents(repository.read_commit, refs.ledger)
         except UnreadableCommit as error:
             where = f"ledger commit {error.name}"
             self._broken.append(Deviation("the chain is broken", where, "a commit of the ledger", str(error)))
@@ -357,9 +356,8 @@ class _Auditor:
         found = refs.tip
         if found and tip and found != tip:  # a candidate without a record yet is no difference
             following = standing.next_iteration
-            read = functools.partial(read_commit, repository.objects)
             with contextlib.suppress(UnreadableCommit):
-                if candidate_commits(read, found, tip, repository.name, following):
+                if candidate_commits(repository.read_commit, found, tip, repository.name, following):
                     note = f"iteration {following} is under way: {repository.tip_ref} is at its candidate"
                     self.notes.append(note)
                     found = tip

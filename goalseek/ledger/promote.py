@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial
 
 from msgspec import Struct, structs
 
@@ -13,7 +12,7 @@ from goalseek.git.as_user import PlannedCommit
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Difference, MissingObject, Objects
 from goalseek.git.paths import quote_path
-from goalseek.git.repository import Repository, UnreadableCommit, read_commit, walk_first_parents
+from goalseek.git.repository import Repository, UnreadableCommit, walk_first_parents
 from goalseek.humanize import format_distinct, format_number, pluralize
 from goalseek.ledger.standing import take_back
 from goalseek.records import IterationRecord, SettleRecord, parse_record
@@ -277,7 +276,7 @@ def _results(repository: Repository) -> Iterator[IterationRecord | SettleRecord]
     marks = ['"kind":"settle"', *(f'"outcome":"{outcome}"' for outcome in _KEPT)]  # in strings they have backslashes
     name = repository.refs().ledger
     try:
-        for entry in walk_first_parents(partial(read_commit, repository.objects), name):
+        for entry in walk_first_parents(repository.read_commit, name):
             name = entry.name
             if not entry.parents or not any(mark in entry.message for mark in marks):
                 continue
@@ -286,7 +285,7 @@ def _results(repository: Repository) -> Iterator[IterationRecord | SettleRecord]
                 yield record
             elif isinstance(record, IterationRecord) and record.outcome in _KEPT:
                 try:
-                    commit = read_commit(repository.objects, str(record.commit_hash))
+                    commit = repository.read_commit(str(record.commit_hash))
                 except UnreadableCommit as error:
                     raise MissingObject(error.name) from None
                 if commit.tree != record.tree_hash:

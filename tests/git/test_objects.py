@@ -1,6 +1,6 @@
 """Git objects of a store, read, written and spliced as git itself does it, in both object formats."""
 
-import functools
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from goalseek.disk import add_own
 from goalseek.git.location import locate
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Entry, MissingObject, Objects, TreeReader, remove_scratch_files
-from goalseek.git.repository import RefMove, RefMoved, Repository, read_commit, walk_first_parents
+from goalseek.git.repository import RefMove, RefMoved, Repository, walk_first_parents
 
 
 @pytest.fixture(params=["sha1", "sha256"])
@@ -42,14 +42,16 @@ def test_blobs_come_back_as_they_went_in_and_have_gits_names(opened: tuple[Proje
 
 def test_files_and_first_parents_are_those_that_git_lists(opened: tuple[Project, Objects]) -> None:
     project, objects = opened
+    repository = Repository(locate(project.top), "demo")
     tree = project.git("rev-parse", "HEAD^{tree}")
     listed = project.git("ls-tree", "-r", "-z", "--name-only", "HEAD").split("\0")
     assert list(objects.files(tree)) == [name for name in listed if name]
     assert objects.tree(tree)["a"].mode == "40000"
     commits = project.git("rev-list", "--first-parent", "HEAD").splitlines()
-    read = functools.partial(read_commit, objects)
-    assert [commit.name for commit in walk_first_parents(read, commits[0])] == commits
-    assert [commit.name for commit in walk_first_parents(read, commits[0], commits[:1])] == commits[:1]
+    with contextlib.closing(repository):
+        read = repository.read_commit
+        assert [commit.name for commit in walk_first_parents(read, commits[0])] == commits
+        assert [commit.name for commit in walk_first_parents(read, commits[0], commits[:1])] == commits[:1]
 
 
 def test_a_splice_gives_the_tree_that_an_index_gives(opened: tuple[Project, Objects], tmp_path: Path) -> None:
