@@ -52,7 +52,6 @@ class ManifestFile(Struct, frozen=True):
 
     @property
     def folder(self) -> Path:
-        """The manifest's folder, which its paths are relative to."""
         return self.path.parent
 
     @property

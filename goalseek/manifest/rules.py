@@ -198,7 +198,6 @@ def _check_inner_provider(location: Location, provider: str | ProviderTable) -> 
 
 
 def tables_of(table: ProviderTable) -> tuple[ProviderTable, ...]:
-    """A provider's table and those of its fallback, in the order in which they are asked."""
     return (table, *map(table_of, table.fallback))
 
 

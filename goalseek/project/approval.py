@@ -27,10 +27,7 @@ Approval = Literal["approve", "decline"]
 
 
 class Question(Struct, frozen=True):
-    """A verdict that has not taken effect. ``decided`` is the seal of the checkpoint that holds it.
-
-    Paths are C-quoted.
-    """
+    """A verdict that has not taken effect, with C-quoted paths. ``decided`` is the seal of its checkpoint."""
 
     iteration: int
     run_id: str
@@ -152,7 +149,6 @@ def commands_for(question: Question) -> str:
 
 
 def approval_error(question: Question) -> GoalseekError:
-    """The error of an invocation that has nobody to ask; its hint says what to type."""
     verdict = question.verdict
     message = f"iteration {question.iteration} waits for your approval: {verdict.outcome}, {verdict.why}"
     hint = f"see {question.diff}; {commands_for(question)}; then: goalseek iterate"

@@ -43,7 +43,6 @@ def other_folder_message(loaded: ManifestFile, location: Location) -> str:
 
 
 def _manifest_of_other_folder(name: str, prefix: str, location: Location) -> Path | None:
-    """The manifest of the climb of this name, where it is in another folder than that with this prefix."""
     try:
         folder = os.fsdecode(_folder_file(location, name).read_bytes())
     except OSError:

@@ -259,11 +259,9 @@ class Project:
         return self._provider.is_named(self.loaded)
 
     def provider_table(self) -> ProviderTable:
-        """The provider's keys. Raises GoalseekError where none is named."""
         return self._provider.table(self.loaded)
 
     def workspace(self, config: Config, standing: Standing | None = None) -> Workspace:
-        """The agent's tree, at the incumbent of now or of a ``standing``."""
         workspace = self.lane.workspace(config.trees)
         workspace.sync_to(lambda label: _agent_history(self.ledger.history, standing or self.standing, label))
         return workspace

@@ -218,7 +218,6 @@ def _promote_hint(manifest: Manifest, standing: Standing) -> str:
 
 
 def _silence_text(picture: Picture, holder: Holder) -> str:
-    """A warning where the heartbeat is older than ``STALE_SECONDS``, or a provider's program is silent; else ""."""
     age = seconds_since(picture.heartbeat_at)
     if age >= STALE_SECONDS:
         return f"no heartbeat for {format_duration(age)}: {holder}, may be stopped, asleep or stuck"

@@ -40,7 +40,6 @@ class Until(Struct, frozen=True):
     bound: float
 
     def holds(self, standing: Standing) -> bool:
-        """Whether the best meets the condition; False before the first."""
         if standing.best is None:
             return False
         value = standing.best.value if self.name == standing.metric else standing.best.guards.get(self.name)
@@ -59,7 +58,6 @@ class Ends(Struct, frozen=True):
         return tuple(BudgetUse(name, spent, most, "now") for name, spent, most in rows if most is not None)
 
     def reached(self, standing: Standing, count: int, seconds: float) -> Stop | None:
-        """The stop for the bound that is reached after so many iterations and seconds of the invocation; or None."""
         go_on = "the same command goes on"
         if self.until is not None and self.until.holds(standing):
             return Stop(StopReason.UNTIL, f"{self.until.name} {self.until.relation} {self.until.bound:g} holds", go_on)
