@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import json
 import threading
 import time
@@ -95,6 +96,13 @@ class Observers(Observer):
 
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
+        for name in vars(Observer):
+            if name.startswith("on_"):
+                setattr(self, name, functools.partial(self._tell, name))
+
+    def _tell(self, name: str, *arguments: object) -> None:
+        for observer in self._observers:
+            getattr(observer, name)(*arguments)
 
     def of(self, iteration: int) -> Observer:
         return Observers(*(observer.of(iteration) for observer in self._observers))
@@ -105,19 +113,6 @@ class Observers(Observer):
     def ask(self, question: Question, read_approval: Callable[[], Approval | None]) -> Approval | None:
         answers = (observer.ask(question, read_approval) for observer in self._observers)
         return next(filter(None, answers), None)
-
-
-def _for_each(name: str) -> Callable[..., None]:
-    def call(self: Observers, *arguments: object) -> None:
-        for observer in self._observers:
-            getattr(observer, name)(*arguments)
-
-    return call
-
-
-for _name in vars(Observer):
-    if _name.startswith("on_"):
-        setattr(Observers, _name, _for_each(_name))
 
 
 class OutputLog(Observer):
