@@ -1,9 +1,9 @@
-"""This checkout against an older one, in turn: what ``iterate`` imports, quick looks, a whole ``log`` and ``report``.
+"""This checkout against an older one, in turn: an iteration, the import of ``iterate``, quick looks, a whole ``log``.
 
     python tests/benchmarks/against.py /path/to/older/.venv/bin/python [--records 100000] [--rounds 15]
 
-Wanted: a whole ``log`` and a ``report`` in a quarter of the time, the import of what ``iterate`` uses in two thirds,
-and no quick look slower. Both read the same ledgers, with compiled modules: a real climb of which one record is
+Wanted: a whole ``log`` and a ``report`` in a quarter of the time, an iteration and the import of what ``iterate`` uses
+in two thirds, and no quick look slower. Both read the same ledgers, with compiled modules: a real climb of which one record is
 repeated, and one in a noisy metric. What is printed is seconds of the processor, the median and the least of the
 rounds, so that a machine that is busy says the same. What reads a whole ledger does so three times.
 """
@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 import nights
 from history import make_history
-from iteration import ENVIRONMENT
+from iteration import ENVIRONMENT, make_repository
 
 IMPORT = """
 try:
@@ -43,6 +43,7 @@ JOBS = {
 }
 WHOLE = ("a whole log", "a report", "a noisy report")
 WHOLE_ROUNDS = 3
+ITERATIONS = 25
 
 
 def main() -> None:
@@ -55,6 +56,7 @@ def main() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory(prefix="goalseek-benchmark-") as place:
         os.environ["HOME"] = place
+        compare_iterations(Path(place), options.older, max(options.rounds // 3, 2))
         folder = make_history(Path(place, "history"), options.records)
         nights.write(Path(place, "noisy", "results.jsonl"), nights.night(options.records))
         for name, arguments in JOBS.items():
@@ -64,9 +66,24 @@ def main() -> None:
             for _ in range(WHOLE_ROUNDS if name in WHOLE else options.rounds):
                 for python, spent in seconds.items():
                     spent.append(cost([python, *arguments], folder))
-            old, new = seconds.values()
-            share = statistics.median(new) / statistics.median(old)
-            print(f"{name:<18} {in_ms(old)} -> {in_ms(new)}: {share:.2f}; least {min(new) / min(old):.2f}", flush=True)
+            show(name, *seconds.values())
+
+
+def compare_iterations(place: Path, older: str, rounds: int) -> None:
+    """Prints what an iteration at 10 files costs: what more of them in one program take than one."""
+    seconds: dict[str, list[float]] = {older: [], sys.executable: []}
+    folders = {python: make_repository(place / f"climb-{side}", 10, 1000) for side, python in enumerate(seconds)}
+    for number in range(rounds):
+        for python, folder in folders.items():
+            one, many = (cost([python, "-m", "goalseek", "iterate", "-n", str(n)], folder) for n in (1, 1 + ITERATIONS))
+            if number:  # the first one measured the baseline
+                seconds[python].append((many - one) / ITERATIONS)
+    show("an iteration", *seconds.values())
+
+
+def show(name: str, old: list[float], new: list[float]) -> None:
+    share = statistics.median(new) / statistics.median(old)
+    print(f"{name:<18} {in_ms(old)} -> {in_ms(new)}: {share:.2f}; least {min(new) / min(old):.2f}", flush=True)
 
 
 def cost(arguments: list[str], folder: Path) -> float:
