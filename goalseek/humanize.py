@@ -81,9 +81,9 @@ def format_moment(seconds: float = 0.0) -> str:
     return moment.isoformat("T", "seconds").replace("+00:00", "Z")
 
 
-def pluralize(count: int, noun: str, plural: str = "") -> str:
-    """``1 file``, ``2 files``; ``plural`` where it takes more than an s."""
-    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
+def pluralize(count: int, noun: str) -> str:
+    """``1 file``, ``2 files``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def format_number(value: float, unit: str = "", digits: int = 6, sign: str = "") -> str:
