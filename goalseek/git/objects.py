@@ -414,6 +414,8 @@ class Objects:
         if before == after:
             return Diff(after)
         _, *lines = self._compare(_DIFF, before, after).lines()
+        if not lines:  # a tree of an old git may have a mode that only looks like another one
+            return Diff(after)
         end_of_counts = lines.index(b"")
         rows = [line.split(b"\t") for line in lines[:end_of_counts]]  # a binary file has no counts
         added, removed = (sum(int(row[side]) for row in rows if row[side].isdigit()) for side in (0, 1))
