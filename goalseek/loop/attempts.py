@@ -197,10 +197,10 @@ class Attempts:
         reviewed.review = review
         self._next = _continue(reviewed, problem, reviewed.cycle + 1)
 
-    def move(self, attempt: OpenAttempt, incumbent: MeasuredCommit) -> None:
-        """Takes the change of this incumbent along to the tip of now, as another attempt.
+    def move(self, attempt: OpenAttempt, base: MeasuredCommit) -> None:
+        """Takes a change of the incumbent ``base`` to the tip of now, as the next attempt.
 
-        Raises Rejected where it was measured in vain too often.
+        Raises Rejected if it was measured in vain too often.
         """
         change, candidate = attempt.change, attempt.candidate
         assert change and candidate
@@ -208,7 +208,7 @@ class Attempts:
         if was_measured and attempt.moves + 1 == self._most_moves:
             why = f"others landed while it was measured, {pluralize(self._most_moves, 'time')} (parallel.landings)"
             raise Rejected(Outcome.REVERTED, Reason.OUTRUN, why)
-        attempt.moved_from = incumbent.commit
+        attempt.moved_from = base.commit
         self._next = OpenAttempt(
             attempt.number + 1,
             attempt.cycle + was_measured,
@@ -223,7 +223,7 @@ class Attempts:
             ),
             last_committed=attempt.number,
             runs=attempt.runs + len(attempt.evidence.runs if attempt.evidence else ()),
-            moving=(candidate, incumbent),
+            moving=(candidate, base),
             moves=attempt.moves + was_measured,
         )
 

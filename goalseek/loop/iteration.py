@@ -26,16 +26,19 @@ from goalseek.workspace.workspace import Workspace
 
 
 class Iteration:
-    """An iteration under way: its number, configuration, folder and steps, and its seat in the queue.
+    """An iteration under way.
 
-    ``standing`` is that whose incumbent its candidate changes: first the one that it began at, and after another
-    iteration has landed the one of then. ``unfinished`` is the candidate that a kill left, which has a ref of its own
-    from COMMIT until its record. ``not_stacked`` are sets of rejected changes that PLAN could not put together.
-    ``ahead`` are the iterations under way that began before it. ``answers`` and ``approved`` are what persons have said
-    of it. What its phases have given is None until then.
+    ``seat`` has the lanes that it has taken: a slot, where its agent works, a bench, where it is measured, the landing,
+    where one at a time lands. The queue takes them back when it ends. ``standing`` is that whose incumbent its
+    candidate changes: first the one that it began at; an attempt that moves to the tip of now takes that one's.
+    ``unfinished`` is the candidate that a kill left. ``not_stacked`` are sets of rejected changes that PLAN could not
+    merge. ``ahead`` are the iterations under way that began before it. ``approvals`` are persons' answers by question,
+    ``approved`` the patches that they accepted. ``briefing``, ``plan``, ``attempts`` and ``decision`` are None until
+    their phases have run.
 
-    ``begun`` is how it began; without it, it is the next one of now. Stored answers of another ``source`` are ignored.
-    Without ``is_limited`` no phase asks the limits of the run.
+    ``begun`` is how it began, stored since then; without it, it is the next one of now. Checkpoints of another
+    ``source``, what a baseline say is made of, are ignored. After ``phase_limit`` phases it raises Paused. Without
+    ``is_limited`` no phase asks the limits of the run.
     """
 
     def __init__(
@@ -69,9 +72,9 @@ class Iteration:
         self.ahead: tuple[Ahead, ...] = ()
         self.attempts: Attempts | None = None
         self.decision: Decision | None = None
-        self.answers: dict[str, Approval] = {}
+        self.approvals: dict[str, Approval] = {}
         self.approved: set[bytes] = set()
-        self._verdict: Verdict | None = None
+        self._rejection: Verdict | None = None
 
     def take_context(self, context: Context) -> None:
         """Takes what the proposals are made from; what they may change is as it was when the iteration began."""
@@ -86,20 +89,18 @@ class Iteration:
         return self.attempts
 
     def stand_at(self, standing: Standing) -> None:
-        """What follows is a change of this standing's incumbent."""
+        """Makes what follows a change of this standing's incumbent; ``apply_change`` calls it for a moved attempt."""
         self.standing = standing
         if self.briefing:
             self.briefing = self.briefing.at(standing)
 
     def refuse_moved_tip(self, attempt: OpenAttempt) -> None:
-        """Raises TipMoved if others have landed since it began, or was moved, and it is not measured yet."""
+        """Raises TipMoved if others have landed and this attempt has no evidence yet: DECIDE looks at the others."""
         if self._is_outdated and not self.steps.has(CheckpointName("evidence", attempt.number)):
             raise TipMoved(self.incumbent)
 
-    def may_land(self, decision: Decision) -> bool:
-        """Whether the decision is about the tip of now. For a keep, nobody else lands until the iteration ends."""
-        if not decision.verdict:
-            return True
+    def take_landing(self) -> bool:
+        """Acquires the landing until the iteration ends; false, with nothing acquired, if the tip moved."""
         self.seat.take_landing()
         if self._is_outdated:
             self.seat.leave_all()
@@ -107,7 +108,10 @@ class Iteration:
         return True
 
     def roll_back(self, candidate: Candidate) -> str | None:
-        """The commit that reverts a rejected candidate, for the branch to show both; None where it shows neither."""
+        """The commit that reverts a rejected candidate, for LOG to put both on the branch.
+
+        None with several iterations at once: there a rejected candidate stays off the branch.
+        """
         if not self.seat.lanes.is_alone:
             return None
         repository = self.project.repository
@@ -124,11 +128,11 @@ class Iteration:
                 entries = project.repository.objects.files(self.incumbent.tree)
                 finding = find_unseen_script(project, self.config, project.provider().commands, entries)
                 why += f"; {finding}" if finding else ""
-            self._verdict = Verdict(rejected.outcome, rejected.reason, why)
+            self._rejection = Verdict(rejected.outcome, rejected.reason, why)
 
     @property
     def result(self) -> IterationResult:
-        decision, verdict = self.decision, self._verdict
+        decision, verdict = self.decision, self._rejection
         if verdict is None:
             assert decision
             verdict = decision.verdict
@@ -169,7 +173,7 @@ class Iteration:
 
     @property
     def workspace(self) -> Workspace:
-        """The agent's tree, at the incumbent."""
+        """The agent's tree, at the incumbent; waits for the slot."""
         self.seat.take_slot()
         return self.reviewers_workspace
 
@@ -201,6 +205,6 @@ class Iteration:
             return None
         newest = repository.load_commit(commits[-1])
         parent = newest.parents[0]
-        while parent in commits:  # each attempt's commit is on top of the one before
+        while parent in commits:  # a repair's commit is on that of the attempt before; a moved one's is on the new tip
             parent = repository.load_commit(parent).parents[0]
         return Candidate(newest.name, newest.tree, parent, commits[:-1])

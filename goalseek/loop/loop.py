@@ -1,8 +1,12 @@
 """The loop of a climb, and one iteration of it: the phases in the order in which they run.
 
-The result of a phase is a checkpoint, stored before the next phase begins. After a kill the same phases are gone
-through again: one with a checkpoint gives what it gave, so nothing is asked or measured twice, and the first without
-one goes on. Nothing that git or a person sees of a climb moves before LOG has written the record.
+Each phase stores its result as a checkpoint before the next phase begins: ``make_plan`` the plan, ``apply_change`` a
+change for each attempt, ``verify`` its evidence after each run of the verifier, ``apply_approval`` a person's answer,
+the ``step`` lines below what they name. After a kill the same phases are gone through again. One with a checkpoint
+gives what it gave, so nothing is asked or measured twice; VERIFY goes on with the runs that are still owed.
+
+Branch and ledger move in LOG alone. Until then a candidate has only a hidden ref of its own. The ledger's records make
+the standing: its incumbent is the kept commit that candidates are compared with, its tip the last commit of the branch.
 """
 
 from __future__ import annotations
@@ -33,36 +37,40 @@ def iterate(invocation: Invocation) -> Iterator[IterationRecord]:
             if invocation.needs_baseline:
                 yield measure_baseline(invocation.project)
                 continue
-            yield from Queue(invocation, config, run_iteration).run()  # one iteration, or several at once
-        invocation.claim()
+            # One iteration after the other, or several at once; first those that an earlier invocation left.
+            yield from Queue(invocation, config, run_iteration).run()
+        invocation.claim()  # at the end of a run baseline and best are measured once more
 
 
 def run_iteration(iteration: Iteration) -> IterationRecord:
     """The phases of one iteration, or what is still owed of them, and its record.
 
-    Raises LimitReached before a phase that would spend past a limit, and Paused where no more phases may run now.
+    Raises LimitReached before a phase that would exceed a limit, and Paused once ``goalseek step`` has had its phase.
     """
-    step = iteration.steps.do  # gives a stored checkpoint, or works and stores it
-    with iteration.steps.saving_failure():
+    step = iteration.steps.do  # loads the checkpoint of that name, or calls the function and stores its result
+    with iteration.steps.saving_failure():  # the text of an error, for status and the next start
         if is_abandoned(iteration):  # a kill left its candidate, and somebody removed the checkpoints
             return record_abandoned(iteration)
-        iteration.project.provider()  # raises GoalseekError where none can start
+        iteration.project.provider()  # raises GoalseekError if no provider can start
         with iteration.ending_at_rejection():  # no plan, no change within the scope, no merge: LOG records why
             context = step(Phase.READ_CONTEXT, CheckpointName("context"), Context, read_context, iteration)
             iteration.take_context(context)
             attempts = iteration.begin_attempts(make_plan(iteration))
-            # The first attempt is the plan's change. Another follows one that crashed or edited out of scope (a
-            # repair), one that the reviewer sends back, and one whose tip has moved: git merges that onto the new tip.
+            # The first attempt is the plan's change. Another one follows an attempt that crashed or edited out of
+            # scope (its author repairs it), one that the reviewer sends back, and one whose tip has moved (git merges
+            # its change onto the new tip; its author is asked only about conflicts). A crash is evidence like any
+            # other: without a repair the decision is about it. A cycle is the attempts up to one decision.
             for attempt in attempts:
-                with attempts.trying(attempt):  # at its end it is known whether another attempt follows
-                    change = attempt.change = apply_change(iteration, attempt)
+                # Catches TipMoved, and a rejection if another attempt follows or an earlier one has a candidate.
+                with attempts.trying(attempt):
+                    change = attempt.change = apply_change(iteration, attempt)  # the author's work, or git's merge
                     iteration.seat.take_bench()
                     name = CheckpointName("candidate", attempt.number)
                     candidate = step(Phase.COMMIT, name, Candidate, commit, iteration, attempt, change)
                     attempt.candidate = candidate
                     iteration.refuse_moved_tip(attempt)
                     attempt.evidence, attempt.verdict = verify(iteration, attempt, change, candidate)
-                if measured := attempts.attempt_to_decide():
+                if measured := attempts.attempt_to_decide():  # None if another follows, or none was measured
                     name = CheckpointName("verdict", measured.cycle)
                     decision = step(Phase.DECIDE, name, Decision, decide, iteration, measured)
                     if asks_reviewer(iteration, measured, decision):
@@ -70,10 +78,12 @@ def run_iteration(iteration: Iteration) -> IterationRecord:
                         review = step(Phase.REVIEW, name, Review, review_candidate, iteration, measured, decision)
                         attempts.take_review(review)
                         decision = review.decision
-                if attempts.are_over:  # after a review that led nowhere the decision is the review's
+                if attempts.are_over:  # if the attempt after a review gave no candidate, the review's decision stands
                     if needs_approval(iteration, attempts.top, decision):
-                        decision = apply_approval(iteration, attempts.top, decision)  # a declined one is reverted
-                    if not iteration.may_land(decision):  # another has landed since: measured again on the tip of now
-                        attempts.move(attempts.top, iteration.incumbent)
+                        decision = apply_approval(iteration, attempts.top, decision)  # declined: it is a rejection
+                    if decision.verdict and not iteration.take_landing():
+                        # Another one has landed since. The next attempt takes this change from its old base to the tip
+                        # of now, where it is measured and decided again; after parallel.landings times it is rejected.
+                        attempts.move(attempts.top, base=iteration.incumbent)
             iteration.decision = decision
-        return log(iteration, iteration.result)
+        return log(iteration, iteration.result)  # the record first, then tip and branch, then the hidden ref goes

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from project import FILES, JUDGE, Ended, Project, answer, copy_folder, home
 
 from goalseek.errors import GoalseekError
@@ -359,7 +360,7 @@ def test_what_candidates_have_changed_is_no_rulers_and_all_else_is_held_against_
     project.write({path: "another\n"})
     project.commit()
     whose = build_scope("", ScopeTable(writable=("answer.json",), hidden=("hidden/**",)))
-    whose = replace(whose, changed=frozenset({"notes.txt", "hidden/judge.sh"}))
+    whose = structs.replace(whose, changed=frozenset({"notes.txt", "hidden/judge.sh"}))
     repository = Repository(locate(project.top), "demo")
     try:
         with contextlib.ExitStack() as expected:

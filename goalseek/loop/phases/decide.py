@@ -44,7 +44,7 @@ def asks_reviewer(iteration: Iteration, attempt: OpenAttempt, decision: Decision
     if iteration.steps.has(CheckpointName("review", attempt.cycle)):
         return bool(decision.verdict)
     is_asked = bool(decision.verdict) and iteration.config.manifest.review is not None
-    return is_asked and iteration.may_land(decision)
+    return is_asked and iteration.take_landing()
 
 
 def review_candidate(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> Review:
@@ -128,7 +128,9 @@ def needs_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decisio
     is_ours = question and attempt.candidate and question.commit == attempt.candidate.commit  # no later attempt's
     if question and is_ours and approval.read_approval(logs, question):
         return True
-    return approval.requires_approval(iteration.config.manifest, decision.verdict) and iteration.may_land(decision)
+    if not approval.requires_approval(iteration.config.manifest, decision.verdict):
+        return False
+    return not decision.verdict or iteration.take_landing()
 
 
 def apply_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> Decision:
@@ -168,10 +170,10 @@ def _question(iteration: Iteration) -> Question | None:
 
 def recall_answer(iteration: Iteration, question: Question) -> Approval | None:
     """A person's answer to a question of this iteration, if there is one; it stays known once it is recorded."""
-    answer = iteration.answers.get(question.decided)
+    answer = iteration.approvals.get(question.decided)
     answer = answer or approval.read_approval(iteration.project.loaded.logs, question)
     if answer:
-        iteration.answers[question.decided] = answer
+        iteration.approvals[question.decided] = answer
     return answer
 
 
