@@ -366,7 +366,8 @@ def test_what_candidates_have_changed_is_no_rulers_and_all_else_is_held_against_
         with contextlib.ExitStack() as expected:
             if is_found:
                 expected.enter_context(pytest.raises(GoalseekError, match=path))
-            bench = Bench(project.top / "bench", repository.objects, TreePlan(whose, "", (), {}, False, (), None))
+            plan = TreePlan(whose, "", (), {}, False, (), None)
+            bench = Bench(project.top / "bench", repository.objects, plan, contextlib.nullcontext)
             bench.refuse_other_ruler(before, project.git("rev-parse", "HEAD^{tree}"))
     finally:
         repository.close()
