@@ -166,8 +166,7 @@ class Change(Struct, frozen=True):
     """The result of APPLY_CHANGE: the candidate's edits; ``dropped`` names the stray files that are not among them.
 
     ``provider`` and ``model`` are whose change it is; "" for the manifest's own. ``base`` is the number of the record
-    at whose standing it is a change of the incumbent, where that is not the one at which the iteration began. ``tried``
-    is what its author says to have tried and seen.
+    at whose standing it is a change of the incumbent, where that is not the one at which the iteration began.
     """
 
     title: str
@@ -293,11 +292,7 @@ class Review(Struct, frozen=True):
 
 
 class Rejection(Struct, frozen=True):
-    """How an attempt ended before its measurement, and the usage of its call.
-
-    ``edits`` are its edits within its scope, where it can go back to its author for a repair; else None. ``plan`` has
-    what its author called it, and says to have seen of it; None where nobody got so far.
-    """
+    """A ``Rejected`` as it is stored: how an attempt ended before its measurement, and the usage of its call."""
 
     outcome: str
     reason: str

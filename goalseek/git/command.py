@@ -76,10 +76,7 @@ def git(
     stdin: bytes = b"",
     variables: Mapping[str, str] | None = None,
 ) -> bytes:
-    """The standard output of a hardened git command. Raises GitFailed where its exit code is not 0.
-
-    Raises GoalseekError where there is no git, FileNotFoundError where no ``folder``.
-    """
+    """The standard output of a hardened git command. Raises GitFailed; FileNotFoundError without the ``folder``."""
     git_variables = {**(variables or {}), **({"GIT_DIR": str(git_dir)} if git_dir else {})}
     try:
         answer = process.run(["git", *HARDENED, *arguments], environment(**git_variables), stdin, folder)

@@ -125,10 +125,9 @@ class Repository:
 
     @property
     def objects(self) -> Objects:
-        """The repository's objects, through a git directory of our own.
+        """The repository's objects, through a git directory of our own, which is made when it is first asked for.
 
-        It is made when it is first asked for: by a command that writes, only once that holds the lock and has removed
-        what a kill may have left of it.
+        A command that writes asks only once it holds the lock and has removed what a kill may have left of it.
         """
         if self._objects is not None:
             return self._objects
@@ -376,10 +375,7 @@ def candidate_message(title: str, project: str, run_id: str, iteration: int, pro
 def candidate_commits(
     read: Callable[[str], Commit], name: str, tip: str, project: str, iteration: int
 ) -> tuple[str, ...]:
-    """The commits of an iteration from the tip up to this one, its attempts, oldest first; none where it is another's.
-
-    Raises what ``read`` raises.
-    """
+    """The commits of an iteration's attempts from the tip up to this one, oldest first; none where it is another's."""
     names: tuple[str, ...] = ()
     for commit in walk_first_parents(read, name):
         trailers = commit.trailers
