@@ -39,7 +39,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import RESULTS, ManifestFile, make_log_folders
 from goalseek.measurement.ruler import Ruler
 from goalseek.records import IterationRecord, Record, parse_record
-from goalseek.values import Outcome, Reason, to_line, to_plain
+from goalseek.values import Outcome, Reason, from_line, to_line, to_plain
 
 SEALS_CHECKED = "seals checked"
 _NOTHING = "nothing"
@@ -406,7 +406,7 @@ class _Auditor:
 def _ruler_digest(objects: Objects, tree: str) -> str:
     try:
         entry = objects.tree(tree).get(RULER_FILE)
-        return Ruler.from_json(objects.read(entry.blob).decode()).digest if entry else f"no {RULER_FILE}"
+        return from_line(Ruler, objects.read(entry.blob).decode()).digest if entry else f"no {RULER_FILE}"
     except (MissingObject, ObjectsFailed, BrokenPipeError, ValueError) as error:
         objects.close()
         return f"no readable {RULER_FILE}: {error}"

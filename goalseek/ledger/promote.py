@@ -229,9 +229,8 @@ def without_reverts(objects: Objects, chain: KeptChain, base_tree: str) -> KeptC
 def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) -> KeptChain:
     """The kept changes up to the best, from the newest baseline whose code the user had: also those of earlier rulers.
 
-    The records are read from the ledger in git, and their trees compared with the commits that they name: edits
-    of ``results.jsonl`` have no effect. Raises GoalseekError where one does not hold, where there
-    is no ledger and where nothing was measured yet, and Missing where git does not have what a record names.
+    The records are read from the ledger in git, and their trees compared with the commits that they name. Raises
+    GoalseekError where one does not hold or nothing was measured yet, MissingObject where git lacks what one names.
     """
 
     def has_same_files(tree: str, other: str) -> bool:

@@ -38,17 +38,13 @@ class Selection(Struct, frozen=True):
 
 def select_records(history: History, selection: Selection) -> Iterator[IterationRecord]:
     """The selected records, oldest first, each as soon as it is read."""
-    for line, _ in _select(history, selection):
+    for line, _ in select_lines(history, selection):
         record = history.parsed(line)
         assert isinstance(record, IterationRecord)
         yield record
 
 
-def select_summaries(history: History, selection: Selection) -> Iterator[IterationSummary]:
-    return (summary for _, summary in _select(history, selection))
-
-
-def _select(history: History, selection: Selection) -> Iterator[_Entry]:
+def select_lines(history: History, selection: Selection) -> Iterator[_Entry]:
     start = history.offset_since(selection.iteration) if selection.iteration else 0
     if selection.last is not None:
         newest = takewhile(lambda entry: entry[0].offset >= start, _newest(history, selection))

@@ -20,7 +20,7 @@ from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import Manifest, Metric
-from goalseek.values import Finding, from_plain, to_line, to_plain
+from goalseek.values import Finding, from_line, from_plain, to_line, to_plain
 from goalseek.workspace.listing import Listing
 from goalseek.workspace.scope import Scope, manifest_scope
 
@@ -47,15 +47,8 @@ class Ruler(Struct, frozen=True):
     @property
     def digest(self) -> str:
         """The id of this ruler (SHA-256, hex): numbers of two rulers are never compared."""
-        line = self.to_json() if self.hidden_from else to_line({"keys": self.keys, "files": self.files})
+        line = to_line(self if self.hidden_from else {"keys": self.keys, "files": self.files})
         return hashlib.sha256(line.encode()).hexdigest()
-
-    @classmethod
-    def from_json(cls, text: str) -> Ruler:
-        return from_plain(cls, json.loads(text))
-
-    def to_json(self) -> str:
-        return to_line(self)
 
 
 def ruler_keys(manifest: Manifest) -> dict[str, Any]:
@@ -222,7 +215,7 @@ def _read_ruler_and_head(location: Location, ledger: str) -> tuple[Ruler, str]:
         size = int(header.rsplit(b" ", 1)[1])
         head, kind, *_ = body[size + 1 :].split(b" ", 2)
         if kind == b"commit":
-            return Ruler.from_json(body[:size].decode()), head.decode()
+            return from_line(Ruler, body[:size].decode()), head.decode()
     raise GitFailed(("cat-file", ledger), 1, output[:200])
 
 

@@ -24,7 +24,7 @@ from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.measurement.ruler import Ruler, proposer_files, refuse_removed_keys, with_pinned_ruler
 from goalseek.phase_values import Context
 from goalseek.providers.prompt_templates import Templates, load_templates
-from goalseek.values import from_plain, to_line
+from goalseek.values import from_line, from_plain, to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.checkout import TreePlan
 from goalseek.workspace.listing import Listing
@@ -103,7 +103,7 @@ class ConfigReader:
             text = self._ledger.pinned_ruler()
             if text is None:
                 return self.read(self.loaded.manifest, mounts, notes, changed_paths=changed_paths)
-            self._ruler_cache = (epoch, Ruler.from_json(text))
+            self._ruler_cache = (epoch, from_line(Ruler, text))
         ruler = self._ruler_cache[1]
         refuse_removed_keys(ruler)
         manifest = with_pinned_ruler(self.loaded.manifest, ruler)

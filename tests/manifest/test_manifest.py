@@ -19,7 +19,7 @@ from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import Ruler, with_pinned_ruler
 from goalseek.measurement.ruler import ruler_keys as keys_of_ruler
 from goalseek.statistics import guards
-from goalseek.values import from_plain, to_line
+from goalseek.values import from_line, from_plain, to_line
 
 SMALLEST = """\
 version = 1
@@ -339,7 +339,7 @@ def test_a_range_that_is_open_on_one_side_is_plain_json_and_is_written_as_it_was
     assert made.metric.valid == (None, 0.5) and made.guard[0].valid == (0.0, None)
     assert from_plain(tables.Manifest, json.loads(to_line(made))) == made
     ruler = Ruler(keys_of_ruler(made), "")
-    assert with_pinned_ruler(made, Ruler.from_json(ruler.to_json())) == made
+    assert with_pinned_ruler(made, from_line(Ruler, to_line(ruler))) == made
     assert command_line(["-C", str(tmp_path), "manifest", "show"]) == 0
     assert load(tmp_path, capsys.readouterr().out).manifest == made
     assert (

@@ -14,7 +14,7 @@ from goalseek.cli.output import apply_query, print_json, print_json_lines, print
 from goalseek.errors import GoalseekError
 from goalseek.humanize import format_age, format_number, pluralize
 from goalseek.ledger.results_file import History
-from goalseek.ledger.selection import Selection, parse_since, select_records, select_summaries
+from goalseek.ledger.selection import Selection, parse_since, select_lines, select_records
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.records import IterationSummary
 from goalseek.values import Outcome, Reason
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         apply_query(options, {})
         print_json_lines(options, select_records(history, selection))
     else:
-        _print_log(options, select_summaries(history, selection))
+        _print_log(options, (summary for _, summary in select_lines(history, selection)))
     return 0
 
 

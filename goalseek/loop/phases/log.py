@@ -20,7 +20,7 @@ from goalseek.project import landing
 from goalseek.project.approval import approval_file
 from goalseek.proposal.launch import forget_calls
 from goalseek.records import Isolation, IterationRecord, MetricResult, RunRecord
-from goalseek.values import Outcome, Phase, to_plain
+from goalseek.values import Outcome, Phase, to_line, to_plain
 from goalseek.workspace.listing import digest_of
 from goalseek.workspace.shared_folders import SharedFolders
 
@@ -46,7 +46,7 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
         )
         landing.append(project, run)
         remove_if_exists(project.repository.own / "run")
-    sealed_record = landing.append(project, record, ruler.to_json() if ruler else None)
+    sealed_record = landing.append(project, record, to_line(ruler) if ruler else None)
     iteration.steps.forget_seconds()
     write_summary(iteration.folder, sealed_record)
     project.activity.waited.clear()
