@@ -1,29 +1,35 @@
-"""One invocation of a climb: whether it goes on, and why not."""
+"""One invocation of a climb: whether it goes on, why not, and how its end is told."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
 
 from msgspec import structs
 
-from goalseek.disk import read_object, write_atomic
+from goalseek import humanize
+from goalseek.disk import read_object, remove_if_exists, write_atomic
 from goalseek.doctor.checks import ask_checks, check_fit
 from goalseek.doctor.project_checks import subject_of
-from goalseek.errors import GoalseekError
+from goalseek.errors import USAGE, GoalseekError, Interrupted
 from goalseek.evaluation.holdout import due_looks, look_at_holdout
 from goalseek.evaluation.settle import seconds_to_settle, settle_at_end
 from goalseek.git.packing import pack_when_due
 from goalseek.ledger.checkpoints import FAILED, Checkpoints, under_way, unrecorded_seconds
-from goalseek.loop.ending import reporting_end
+from goalseek.ledger.standing import Standing
+from goalseek.loop.notify import Notifier
 from goalseek.loop.phases.read_context import count_proposals, played
+from goalseek.manifest.exposure import EXPOSED, exposing_commands
 from goalseek.manifest.loading import with_manifest_option
-from goalseek.manifest.tables import ProviderTable
+from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.measurement.verifier import has_stop_code
 from goalseek.phase_values import Ahead
+from goalseek.project import progress
+from goalseek.project.activity import OUTPUT, Observers, OutputLog
 from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
 from goalseek.project.limits import (
@@ -36,18 +42,15 @@ from goalseek.project.limits import (
     has_spending_limit,
     why_stop,
 )
-from goalseek.project.progress import (
-    fruitless_warnings,
-    median_iteration_seconds,
-    progress_of,
-    small_set_warning,
-)
+from goalseek.project.opening import fault_of
 from goalseek.project.project import Project
 from goalseek.project.stop import Ends, take_stop_request
 from goalseek.providers.registry import make_permitted_provider
-from goalseek.records import IterationRecord
-from goalseek.values import Phase, Stop, StopReason, Usage
+from goalseek.records import IterationRecord, SettleRecord
+from goalseek.values import EXIT_CODES, Outcome, Phase, Stop, StopReason, Usage
 
+_GO_ON = "the same command goes on"
+_STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"}
 _SETTLING_SHARE = 0.1  # of the seconds that the iterations of an invocation took
 
 
@@ -71,10 +74,30 @@ class Invocation:
 
     @contextlib.contextmanager
     def reporting_end(self) -> Iterator[None]:
-        """Checks what can be checked before a climb, and reports how the block ends."""
-        with reporting_end(self.project):
-            check_fit(subject_of(self.project, "iterate", self.jobs))
+        """Checks what can be checked before a climb; notifies of what happens in the block, and of how it ends.
+
+        An early end has the last line only if the block recorded something. A fault of the machine leaves the block as
+        a GoalseekError, with the stop reason ``disk``, say.
+        """
+        project = self.project
+        watch = Observers(OutputLog(project.loaded.logs / OUTPUT), project.watch, Notifier(project))
+        project.watch = project.activity.observer = watch
+        first_seq = project.standing.seq
+
+        def report_failure(stop: Stop) -> None:
+            line = last_line(project.standing, project.loaded.manifest) if project.standing.seq > first_seq else ""
+            project.watch.on_failed(_with_manifest_named(project, structs.replace(stop, line=line)))
+
+        with _writing_early_end(project, report_failure):
+            check_fit(subject_of(project, "iterate", self.jobs))
             yield
+        stop = project.stop or Stop(StopReason.COUNT, "done")
+        line = last_line(project.standing, project.loaded.manifest)
+        if line and (finding := project.differences_from_head().finding):
+            line += f" · {finding}"
+        project.watch.on_stopped(
+            _write_final_state(project, _STATUS[EXIT_CODES[stop.reason]], structs.replace(stop, line=line))
+        )
 
     @property
     def needs_baseline(self) -> bool:
@@ -131,7 +154,7 @@ class Invocation:
         manifest = self._config.manifest
         standing = spending.added_to(project.standing.for_run(project.run_id), len(spending.ahead))
         recent = project.ledger.recent
-        project.watch.on_progress(progress_of(manifest, standing, recent, project.provider_table().label, now))
+        project.watch.on_progress(progress.progress_of(manifest, standing, recent, project.provider_table().label, now))
 
     def count_iteration(self, record: IterationRecord) -> None:
         """Counts an iteration; one whose verifier said stop is the last."""
@@ -149,7 +172,7 @@ class Invocation:
         project, config = self.project, self._config
         assert project.stop and config
         is_run_over = project.stop.reason in RUN_STOP_REASONS
-        for text in fruitless_warnings(project.standing):
+        for text in progress.fruitless_warnings(project.standing):
             project.watch.on_note(with_manifest_option(text, project.loaded.path))
         cost = seconds_to_settle(config.manifest, project.standing)
         if is_run_over or (project.stop.reason == StopReason.COUNT and cost < _SETTLING_SHARE * self._seconds):
@@ -157,7 +180,7 @@ class Invocation:
         if not is_run_over:
             return
         look_at_holdout(project, config, is_end=True)
-        if warning := small_set_warning(config.manifest.metric, project.standing):
+        if warning := progress.small_set_warning(config.manifest.metric, project.standing):
             project.watch.on_note(warning)
 
     def _why_stop(
@@ -243,7 +266,9 @@ def _usual_seconds(project: Project) -> float | None:
     stored = Checkpoints(folder, project.ledger.seal, project.run_id, standing.last_seal).stored()
     if any(name.answer == "candidate" and not name.is_rejection for name in stored):
         return None
-    return median_iteration_seconds(record for record in project.ledger.recent if record.run_id == project.run_id)
+    return progress.median_iteration_seconds(
+        record for record in project.ledger.recent if record.run_id == project.run_id
+    )
 
 
 def _warn_of_budgets(project: Project, config: Config) -> None:
@@ -256,3 +281,118 @@ def _warn_of_budgets(project: Project, config: Config) -> None:
     for budget, text in warnings.items():
         if budget not in known:
             project.watch.on_budget(text)
+
+
+@contextlib.contextmanager
+def recording_end(project: Project) -> Iterator[None]:
+    """Writes how the block of a requested baseline or a step ends to ``state.json``, and reports it nowhere else."""
+    with _writing_early_end(project, lambda stop: None):
+        yield
+    _write_final_state(project, "completed", Stop(StopReason.COUNT, "done", "goalseek iterate goes on"))
+
+
+@contextlib.contextmanager
+def _writing_early_end(project: Project, report: Callable[[Stop], None]) -> Iterator[None]:
+    """Writes an early end of the block to ``state.json``, and reports it, unless its caller asked for no more.
+
+    A usage error before anything was written leaves the file alone.
+    """
+    try:
+        yield
+    except GeneratorExit:
+        _write_final_state(project, "completed", Stop(StopReason.ASKED, "the caller asked for no more", _GO_ON))
+        raise
+    except (KeyboardInterrupt, Interrupted):
+        stop = Stop(StopReason.INTERRUPTED, "interrupted by a signal", _GO_ON)
+        report(_write_final_state(project, "interrupted", stop))
+        raise
+    except Exception as error:
+        fault = fault_of(project, error)
+        if fault is None:
+            stop = Stop(StopReason.BUG, f"a bug: {type(error).__name__}: {error}", "please report it")
+            report(_write_final_state(project, "failed", stop))
+            raise
+        stop, status = Stop(fault.stop_reason, fault.message, fault.hint), _STATUS.get(fault.exit_code, "failed")
+        is_written = fault.exit_code != USAGE or project.activity.is_shown
+        report(_write_final_state(project, status, stop) if is_written else stop)
+        if fault is error:
+            raise
+        raise fault from error
+
+
+def _with_manifest_named(project: Project, stop: Stop) -> Stop:
+    """The stop with ``-m NAME`` added to the commands that it quotes, where they need it."""
+    path = project.loaded.path
+    return structs.replace(stop, next=with_manifest_option(stop.next, path), line=with_manifest_option(stop.line, path))
+
+
+def _write_final_state(project: Project, status: str, stop: Stop) -> Stop:
+    stop = _with_manifest_named(project, stop)
+    if project.standing.seq < 0 and not project.activity.is_shown:
+        return stop
+    last = project.standing.last_iteration
+    try:
+        project.show(status, last if last >= 0 else None, None, stop_reason=stop.reason, next=stop.next)
+    except OSError:
+        with contextlib.suppress(OSError):
+            remove_if_exists(project.loaded.state)  # a full disk has room for the new one then
+            project.activity.beat()
+    return stop
+
+
+def last_line(standing: Standing, manifest: Manifest) -> str:
+    """``val_loss 3.412 → 3.371, settled 1.1% ± 0.3% better · 2 kept of 31 · … · goalseek promote``, about this ruler.
+
+    What does not apply is left out; "" before the first measurement. The dollars are the run's.
+    """
+    if standing.origin is None or standing.best is None:
+        return ""
+    unit, settled, best = standing.unit, standing.settled, standing.best
+    if not standing.keeps:
+        why = ", nothing beat it" if standing.tries else ""
+        why = ", all that was kept was taken back" if standing.taken_back else why
+        result = f"{humanize.format_number(standing.origin.value, unit)}{why}"
+    elif settled:
+        gain = " → ".join(humanize.format_distinct(settled.baseline, settled.best, unit=unit))
+        result = f"{gain}, {_format_settled(settled)}"
+    else:
+        is_noisy = standing.noise.differed or manifest.metric.noise == "always"
+        gain = " → ".join(humanize.format_distinct(standing.origin.value, best.value, unit=unit))
+        result = gain + (", not settled: goalseek settle" if is_noisy else "")
+    parts = [f"{standing.metric} {result}"]
+    looks = {look.of: look for look in standing.holdout if look.value is not None}
+    before, after = looks.get("baseline"), looks.get("best")
+    if manifest.holdout is not None and before and after and after.commit_hash == best.commit:
+        assert before.value is not None and after.value is not None
+        parts.append(f"holdout {' → '.join(humanize.format_distinct(before.value, after.value))}")
+    if exposing_commands(manifest):
+        parts.append(EXPOSED)
+    if standing.tries:
+        parts.append(f"{standing.keeps} kept of {standing.tries}")
+    usage, kept = standing.spend.usage, standing.outcomes.get(Outcome.KEPT, 0)
+    if dollars := (usage.cost_usd or 0.0) + (usage.about_usd or 0.0):
+        is_subscribed = manifest.provider is not None and manifest.provider.billing == "subscription"
+        about = "about " if usage.estimated or usage.about_usd or is_subscribed else ""
+        of_run = " in this run" if standing.spend.iterations < standing.tries else ""
+        each = f", {humanize.format_dollars(dollars / kept)} a kept change" if kept > 1 else ""
+        parts.append(f"{humanize.at_least(usage)}{about}{humanize.format_dollars(dollars)}{of_run}{each}")
+    following = "goalseek promote" if standing.keeps else "goalseek log"
+    following = "goalseek status" if standing.worse_than_baseline else following  # which names the way back
+    return " · ".join([*parts, "your checkout is untouched", following])
+
+
+def _format_settled(record: SettleRecord) -> str:
+    """``settled 1.1% ± 0.3% better``, or that no gain was shown."""
+    if record.result.no_gain:
+        return record.result.no_gain
+
+    def amount(size: float) -> str:
+        return humanize.format_percent(size) if record.in_percent else humanize.format_number(size, record.unit)
+
+    text, better = f"settled {amount(abs(record.difference))}", humanize.better_or_worse(record.difference)
+    if record.interval is None:
+        return f"{text} {better}, one pair"
+    low, high = record.interval
+    if math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12):
+        return f"{text} {better}, exactly"
+    return f"{text} ± {amount((high - low) / 2)} {better}"

@@ -17,7 +17,7 @@ from shown import read_soon
 from goalseek.cli.streams import ERROR_HANDLER, spell_in_ascii
 from goalseek.ledger.lenient import record_of
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
-from goalseek.loop.ending import last_line
+from goalseek.loop.invocation import last_line
 from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Manifest
 from goalseek.records import HoldoutRecord, parse_record

@@ -8,7 +8,7 @@ from goalseek.cli.options import add_why_option, load_manifest
 from goalseek.cli.watch import choose_view
 from goalseek.doctor.checks import check_fit
 from goalseek.doctor.project_checks import subject_of
-from goalseek.loop.ending import recording_end
+from goalseek.loop.invocation import recording_end
 from goalseek.loop.revert import revert_change
 from goalseek.project.opening import open_project, refuse_while_asking
 

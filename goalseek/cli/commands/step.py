@@ -11,8 +11,7 @@ from goalseek.doctor.project_checks import subject_of
 from goalseek.errors import GoalseekError, LimitReached, Paused
 from goalseek.git.packing import pack_when_due
 from goalseek.loop.baseline import measure_baseline, refuse_flights
-from goalseek.loop.ending import recording_end
-from goalseek.loop.invocation import limit_stop
+from goalseek.loop.invocation import limit_stop, recording_end
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import lanes_of
 from goalseek.loop.loop import run_iteration
