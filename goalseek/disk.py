@@ -153,9 +153,10 @@ def own_folder(path: Path, missing: IfMissing = "raise") -> Iterator[OwnFolder]:
     ``missing`` says what to do where a folder on the way does not exist: "raise" FileNotFoundError, "make" it, or
     "clear" what is in its place and make it; otherwise that raises OSError. Raises ForeignPath.
     """
-    owners = [own for own in _OWN if f"{path}/".startswith(f"{own}/")]
+    text = f"{path}/"
+    owners = [own for own in _OWN if text.startswith(f"{own}/")]
     own = min(owners, key=len, default="")  # what lies between two of them is not the user's to link
-    inside = list(filter(None, str(path)[len(own) :].split("/")))
+    inside = list(filter(None, text[len(own) :].split("/")))
     if not own or ".." in inside:
         raise ForeignPath(f"{path} is no folder of goalseek's: nothing in it is removed or written")
     if missing != "raise" and not os.path.isdir(_OWN[own]):

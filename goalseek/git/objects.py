@@ -255,12 +255,12 @@ class Objects:
         What a pack has is linked too: the git that removes an older pack may have looked before a ref named the object.
         It may forget what was written more than a day ago.
         """
-        now, store = time.time(), str(self.store)
+        now, store, recent = time.time(), str(self.store), str(self.recent)
         oldest = now - _RECENT_SECONDS if is_forgetting else 0.0
-        for byte in os.listdir(self.recent) if self.recent and self.recent.is_dir() else ():
+        for byte in os.listdir(recent) if self.recent and self.recent.is_dir() else ():
             if len(byte) != 2:
                 continue
-            folder, times = f"{self.recent}/{byte}", (0, 0)
+            folder, times = f"{recent}/{byte}", (0, 0)
             try:
                 times = os.stat(folder).st_mtime_ns, os.stat(f"{store}/{byte}").st_mtime_ns
                 if self._settled.get(byte) == times:

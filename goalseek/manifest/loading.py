@@ -43,42 +43,42 @@ _COMMAND = re.compile(rf"\bgoalseek (?=(?:{_CLIMB_COMMANDS})\b)")
 _NAMED_FILE = re.compile(r"goalseek\.([^/]+)\.toml")
 
 
-class ManifestFile(Struct, frozen=True):
+class ManifestFile(Struct, frozen=True, dict=True):
     """A checked manifest and the file it came from."""
 
     path: Path
     manifest: Manifest
     text: str = ""
 
-    @property
+    @functools.cached_property
     def folder(self) -> Path:
         return self.path.parent
 
-    @property
+    @functools.cached_property
     def home(self) -> Path:
         return self.folder / self.manifest.log.home
 
-    @property
+    @functools.cached_property
     def logs(self) -> Path:
         return self._own_home / "logs"
 
-    @property
+    @functools.cached_property
     def results(self) -> Path:
         return self.logs / RESULTS
 
-    @property
+    @functools.cached_property
     def state(self) -> Path:
         return self.logs / STATE
 
-    @property
+    @functools.cached_property
     def directions(self) -> Path:
         return self.logs / "directions"
 
-    @property
+    @functools.cached_property
     def runs(self) -> Path:
         return self._own_home / "runs"
 
-    @property
+    @functools.cached_property
     def _own_home(self) -> Path:
         """``.goalseek/<name>``; with ``log.home = "."`` the manifest's folder itself."""
         return self.folder if self.manifest.log.home == "." else self.home / self.manifest.project.name

@@ -171,8 +171,9 @@ def _find_covers(view: View, mounts: Mapping[str, Mount]) -> dict[Path, Path]:
     covers: dict[Path, Path] = {}
     sources = [(f"{mount.source}/".replace("//", "/"), mount) for mount in mounts.values()]
     for real in (resolve_links(path).real for path in view.masked):
+        inside = f"{real}/"
         for source, mount in sources:
-            if f"{real}/".startswith(source) and real.exists():
+            if inside.startswith(source) and real.exists():
                 at = mount.at / real.relative_to(mount.source)
                 if _innermost_mount(mounts, at) == mount:
                     covers[at] = real

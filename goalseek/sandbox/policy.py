@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import glob
+import fnmatch
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
@@ -149,7 +149,8 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
         """The devices that VERIFY gets. Raises GoalseekError for a listed one that does not exist."""
         if isinstance(self.table.devices, str):
             patterns = _GRAPHICS_DEVICES if self.table.devices == "auto" else ()
-            return tuple(Path(name) for pattern in patterns for name in sorted(glob.glob(f"/dev/{pattern}")))
+            names = sorted(os.listdir("/dev"))
+            return tuple(Path("/dev", name) for pattern in patterns for name in fnmatch.filter(names, pattern))
         for text in self.table.devices:
             if not Path(text).exists():
                 raise GoalseekError(f"sandbox.devices: there is no {text}", "take it out", USAGE)
