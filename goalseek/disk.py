@@ -37,6 +37,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -76,12 +77,8 @@ def remove_own(path: Path) -> None:
     """Removes a folder of the list itself, if it exists; of a link, the link. Raises ForeignPath for any other."""
     if str(path) not in _OWN:
         raise ForeignPath(f"{path} is none of goalseek's folders")
-    with contextlib.suppress(FileNotFoundError):
-        above = os.open(path.parent, _FOLDER)
-        try:
-            _remove(path.name, above)
-        finally:
-            os.close(above)
+    with contextlib.suppress(FileNotFoundError), _closing(os.open(path.parent, _FOLDER)) as above:
+        _remove(path.name, above)
 
 
 def empty(path: Path, except_name: str = "") -> None:
@@ -116,20 +113,20 @@ class OwnFolder:
     def remove(self, path: str) -> None:
         """Removes a file, a link or a whole folder. Raises FileNotFoundError, or NotADirectoryError on the way."""
         *above, name = split_path(path)
-        with _open_inner(self.descriptor, above) as folder:
+        with self._open(above) as folder:
             _remove(name, folder)
 
     def remove_if_empty(self, path: str) -> None:
         """Removes a folder that nothing is in; anything else stays."""
         *above, name = split_path(path)
-        with contextlib.suppress(OSError), _open_inner(self.descriptor, above) as folder:
+        with contextlib.suppress(OSError), self._open(above) as folder:
             os.rmdir(name, dir_fd=folder)
 
     @contextlib.contextmanager
     def cleared(self, path: str) -> Iterator[tuple[int, str]]:
         """Removes whatever is at the path, and in place of folders on the way; gives its open folder and its name."""
         *above, name = split_path(path)
-        with _open_inner(self.descriptor, above, "clear") as folder:
+        with self._open(above, "clear") as folder:
             with contextlib.suppress(FileNotFoundError):
                 _remove(name, folder)
             yield folder, name
@@ -144,6 +141,9 @@ class OwnFolder:
         """Makes a symbolic link in place of whatever was at the path."""
         with self.cleared(path) as (folder, name):
             os.symlink(target, name, dir_fd=folder)
+
+    def _open(self, parts: Sequence[str], missing: IfMissing = "raise") -> AbstractContextManager[int]:
+        return _closing(_open_below(os.dup(self.descriptor), parts, missing))
 
 
 @contextlib.contextmanager
@@ -161,11 +161,8 @@ def own_folder(path: Path, missing: IfMissing = "raise") -> Iterator[OwnFolder]:
         raise ForeignPath(f"{path} is no folder of goalseek's: nothing in it is removed or written")
     if missing != "raise" and not os.path.isdir(_OWN[own]):
         os.makedirs(_OWN[own], exist_ok=True)
-    folder = _open_below(_open_part(_OWN[own], _FOLDER | os.O_NOFOLLOW), inside, missing)
-    try:
+    with _closing(_open_below(_open_part(_OWN[own], _FOLDER | os.O_NOFOLLOW), inside, missing)) as folder:
         yield OwnFolder(folder)
-    finally:
-        os.close(folder)
 
 
 def split_path(path: str) -> list[str]:
@@ -194,12 +191,11 @@ def _open_below(folder: int, parts: Sequence[str], missing: IfMissing = "raise",
 
 
 @contextlib.contextmanager
-def _open_inner(top: int, parts: Sequence[str], missing: IfMissing = "raise") -> Iterator[int]:
-    folder = _open_below(os.dup(top), parts, missing)
+def _closing(descriptor: int) -> Iterator[int]:
     try:
-        yield folder
+        yield descriptor
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def _remove(name: str, folder: int) -> None:
@@ -246,11 +242,8 @@ def open_regular(root: Path, path: str, is_ours: bool = True) -> BinaryIO:
     """
     *above, name = path.split("/")
     top = _open_part(root, _FOLDER | (os.O_NOFOLLOW if is_ours else 0), is_ours=is_ours)
-    folder = _open_below(top, above, is_ours=is_ours)
-    try:
+    with _closing(_open_below(top, above, is_ours=is_ours)) as folder:
         descriptor = _open_part(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, folder, is_ours)
-    finally:
-        os.close(folder)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(f"{path} is not a regular file")
@@ -264,17 +257,12 @@ def _is_folder(name: str, folder: int) -> bool:
         return False
 
 
-@contextlib.contextmanager
-def open_folder(folder: str | Path, below: int | None = None) -> Iterator[int]:
+def open_folder(folder: str | Path, below: int | None = None) -> AbstractContextManager[int]:
     """A descriptor of a real folder of goalseek's own, with all permissions for its owner from here on.
 
     ``below`` is the descriptor of the folder that a relative name is in. Raises OSError for a link.
     """
-    descriptor = _open_part(folder, _FOLDER | os.O_NOFOLLOW, below)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+    return _closing(_open_part(folder, _FOLDER | os.O_NOFOLLOW, below))
 
 
 def walk_folders(root: Path) -> Iterator[tuple[str, int, Iterator[os.DirEntry[str]], list[str]]]:
@@ -448,11 +436,8 @@ def copy_atomic(source: Path, target: Path) -> None:
 
 def sync(path: Path) -> None:
     """Syncs a file, or a folder's names, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
+    with _closing(os.open(path, os.O_RDONLY)) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _copy(file: BinaryIO, copy: BinaryIO, more_bits: int) -> None:
