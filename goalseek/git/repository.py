@@ -214,13 +214,12 @@ class Repository:
         return parse_commit(name, content)
 
     def refs(self) -> Refs:
-        pattern = "%(refname) %(objectname) %(worktreepath)"
-        listing = self.git("for-each-ref", f"--format={pattern}", self.tip_ref, self.ledger_ref, self.branch_ref)
+        refs = (self.tip_ref, self.ledger_ref, self.branch_ref)
+        listing = self.git("for-each-ref", "--format=%(refname) %(objectname) %(worktreepath)", *refs)
         commits = {}
         for line in listing.decode("utf-8", "surrogateescape").splitlines():
             ref, commit, path = line.split(" ", 2)
             commits[ref] = (commit, path)
-        refs = (self.tip_ref, self.ledger_ref, self.branch_ref)
         (tip, _), (ledger, _), (branch, path) = (commits.get(ref, (None, "")) for ref in refs)
         return Refs(tip, ledger, branch, bool(path.strip()))
 
