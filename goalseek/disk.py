@@ -475,7 +475,7 @@ def machine_error(error: Exception) -> GoalseekError | None:
     if isinstance(error, OSError) and error.errno in _REFUSAL_ERRNOS and error.filename is not None:
         message = f"{os.fsdecode(error.filename)}: {os.strerror(error.errno)}"
     elif not isinstance(error, OSError) and any(word in str(error) for word in _REFUSAL_MESSAGES):
-        message = error.said if isinstance(error, GitFailed) else str(error)
+        message = error.stderr if isinstance(error, GitFailed) else str(error)
     else:
         return None
     hint = "see whose it is and whether it can be written: ls -ld; then run the same command again"

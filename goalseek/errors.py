@@ -87,13 +87,13 @@ def exit_code_of_interrupt(error: BaseException) -> int:
 
 
 class GitFailed(Exception):
-    """A git command failed; ``said`` is what it printed on standard error, ``stdout`` on standard output."""
+    """A git command failed; ``stderr`` is what it printed on standard error, ``stdout`` on standard output."""
 
     def __init__(self, arguments: tuple[str, ...], exit_code: int, stderr: bytes, stdout: bytes = b"") -> None:
         text = stderr.decode("utf-8", "replace").strip()
         super().__init__(f"git {' '.join(arguments)} ended with {exit_code}: {text}")
         self.exit_code = exit_code
-        self.said = text
+        self.stderr = text
         self.stdout = stdout
 
 

@@ -43,7 +43,7 @@ def locate(folder: Path) -> Location:
         try:
             output = git(*_REV_PARSE, folder=folder)
         except GitFailed as error:
-            if _DUBIOUS_OWNER not in error.said:
+            if _DUBIOUS_OWNER not in error.stderr:
                 raise
             # Where git doubts the owner, the user's whole configuration decides.
             own = git_as_user(*_REV_PARSE, folder=folder, variables={"LC_ALL": "C"})

@@ -43,7 +43,7 @@ def patch_tree(objects: Objects, tree: str, patch: bytes, prefix: str) -> str:
             objects.bring_back()
             return patched
     except GitFailed as error:
-        raise PatchError(_describe_failure(error.said, patch)) from None
+        raise PatchError(_describe_failure(error.stderr, patch)) from None
 
 
 def _describe_failure(stderr: str, patch: bytes) -> str:
@@ -98,7 +98,7 @@ def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
             return os.fsdecode(objects.git(*arguments)).split("\0")[0]
         except GitFailed as error:
             if error.exit_code == _USAGE:
-                message = f"git merge-tree failed: {error.said}"
+                message = f"git merge-tree failed: {error.stderr}"
                 raise GoalseekError(message, "install git 2.38 or newer", UNFIT) from None
             if error.exit_code != 1:
                 raise

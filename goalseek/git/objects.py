@@ -77,18 +77,18 @@ class ObjectsFailed(Exception):
 class BatchReply:
     """The reply of a git process to one request; ``line`` is its first line, without its end.
 
-    ``ended`` raises MissingObject or ObjectsFailed; it is called where the process has ended.
+    ``raise_ended`` raises MissingObject or ObjectsFailed; it is called where the process has ended.
     """
 
-    def __init__(self, said: IO[bytes], ended: Callable[[], NoReturn]) -> None:
-        self._said = said
-        self._ended = ended
+    def __init__(self, stdout: IO[bytes], raise_ended: Callable[[], NoReturn]) -> None:
+        self._stdout = stdout
+        self._raise_ended = raise_ended
         self.line = self.next_line()
 
     def content(self, size: int) -> bytes:
-        content = self._said.read(size + 1)
+        content = self._stdout.read(size + 1)
         if len(content) <= size:
-            self._ended()
+            self._raise_ended()
         return content[:-1]
 
     def lines(self) -> Iterator[bytes]:
@@ -102,9 +102,9 @@ class BatchReply:
         """The fields of a -z listing, up to the line "end", which marks its end."""
         field = b""
         while field != b"end\n":
-            byte = self._said.read(1)
+            byte = self._stdout.read(1)
             if not byte:
-                self._ended()
+                self._raise_ended()
             if byte == b"\0":
                 yield field
                 field = b""
@@ -112,9 +112,9 @@ class BatchReply:
                 field += byte
 
     def next_line(self) -> bytes:
-        line = self._said.readline()
+        line = self._stdout.readline()
         if not line.endswith(b"\n"):
-            self._ended()
+            self._raise_ended()
         return line[:-1]
 
 
@@ -247,7 +247,7 @@ class Objects:
         try:
             return git(*arguments, stdin=stdin, folder=folder, variables=all_variables)
         except GitFailed as error:
-            raise _missing_object_error(error.said) or error from None
+            raise _missing_object_error(error.stderr) or error from None
 
     def bring_back(self, is_forgetting: bool = False) -> None:
         """Stores what git commands have written, and what others have pruned since it was written.

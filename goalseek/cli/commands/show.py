@@ -164,7 +164,8 @@ def _patch_of(manifest: ManifestFile, record: IterationRecord, folder: Path, is_
     try:
         return git("diff-tree", *how, before, after, git_dir=git_dir)
     except GitFailed as error:
-        raise GoalseekError(f"git has no such commits: {error.said}", "fetch refs/goalseek/*:refs/goalseek/*") from None
+        message = f"git has no such commits: {error.stderr}"
+        raise GoalseekError(message, "fetch refs/goalseek/*:refs/goalseek/*") from None
 
 
 def _missing_artifacts(record: IterationRecord) -> GoalseekError:
