@@ -29,16 +29,15 @@ class Iteration:
     """An iteration under way.
 
     ``seat`` has the lanes that it has taken: a slot, where its agent works, a bench, where it is measured, the landing,
-    where one at a time lands. The queue takes them back when it ends. ``standing`` is that whose incumbent its
-    candidate changes: first the one that it began at; an attempt that moves to the tip of now takes that one's.
-    ``unfinished`` is the candidate that a kill left. ``not_stacked`` are sets of rejected changes that PLAN could not
-    merge. ``ahead`` are the iterations under way that began before it. ``approvals`` are persons' answers by question,
-    ``approved`` the patches that they accepted. ``briefing``, ``plan``, ``attempts`` and ``decision`` are None until
-    their phases have run.
+    where one at a time is reviewed and lands. The queue takes them back when it ends. ``standing`` is what its
+    candidates build on: at first that of its beginning, after a move that of the move. ``unfinished`` is the candidate
+    that a kill left. ``not_stacked`` are sets of rejected changes that PLAN could not merge with each other. ``ahead``
+    are the iterations under way that began before it. ``approvals`` are persons' answers by question, ``approved`` the
+    patches that they accepted. ``briefing``, ``plan``, ``attempts`` and ``decision`` are None until their phases ran.
 
-    ``begun`` is how it began, stored since then; without it, it is the next one of now. Checkpoints of another
-    ``source``, what a baseline say is made of, are ignored. After ``phase_limit`` phases it raises Paused. Without
-    ``is_limited`` no phase asks the limits of the run.
+    ``begun`` is the stored beginning of an earlier invocation's iteration; without it, this is a new one, at the
+    standing of now. ``source`` is what a baseline is made of, the ruler's digest say: checkpoints of another one are
+    ignored. After ``phase_limit`` phases it raises Paused. Without ``is_limited`` no phase asks the limits of the run.
     """
 
     def __init__(
@@ -95,12 +94,12 @@ class Iteration:
             self.briefing = self.briefing.at(standing)
 
     def refuse_moved_tip(self, attempt: OpenAttempt) -> None:
-        """Raises TipMoved if others have landed and this attempt has no evidence yet: DECIDE looks at the others."""
+        """Raises TipMoved if others have landed; once it has a run, the attempt is decided and ``take_landing`` asks."""
         if self._is_outdated and not self.steps.has(CheckpointName("evidence", attempt.number)):
             raise TipMoved(self.incumbent)
 
     def take_landing(self) -> bool:
-        """Acquires the landing until the iteration ends; false, with nothing acquired, if the tip moved."""
+        """Acquires the landing until the iteration ends; false, with every lane given back, if the tip moved."""
         self.seat.take_landing()
         if self._is_outdated:
             self.seat.leave_all()

@@ -1,12 +1,15 @@
 """The loop of a climb, and one iteration of it: the phases in the order in which they run.
 
-Each phase stores its result as a checkpoint before the next phase begins: ``make_plan`` the plan, ``apply_change`` a
-change for each attempt, ``verify`` its evidence after each run of the verifier, ``apply_approval`` a person's answer,
-the ``step`` lines below what they name. After a kill the same phases are gone through again. One with a checkpoint
-gives what it gave, so nothing is asked or measured twice; VERIFY goes on with the runs that are still owed.
+Each phase stores its result as a checkpoint before the next phase begins: ``make_plan`` the plan, ``apply_change`` the
+change of each attempt, with the standing that it was made at, ``verify`` its evidence after each run of the verifier,
+``apply_approval`` a person's answer; each ``step`` line below stores the checkpoint that it names. After a kill the
+same phases are gone through again. One with a checkpoint gives what it gave, so only the call or the run that was cut
+off is made again.
 
-Branch and ledger move in LOG alone. Until then a candidate has only a hidden ref of its own. The ledger's records make
-the standing: its incumbent is the kept commit that candidates are compared with, its tip the last commit of the branch.
+Branch and ledger move in LOG alone; until then a candidate has only a hidden ref of its own. The ledger's records make
+the standing: its incumbent is the kept commit that candidates are compared with, its tip the commit that the branch is
+to be at. In a queue of one a rejected candidate and its revert are put on the branch too: the tip moves, the incumbent
+does not. A kill between the record and the refs is made good at the next start.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from goalseek.loop.phases.verify import verify
 from goalseek.loop.queue import Queue
 from goalseek.phase_values import Candidate, Context, Decision, Review
 from goalseek.records import IterationRecord
-from goalseek.values import Phase
+from goalseek.values import Outcome, Phase
 
 
 def iterate(invocation: Invocation) -> Iterator[IterationRecord]:
@@ -59,9 +62,10 @@ def run_iteration(iteration: Iteration) -> IterationRecord:
             # The first attempt is the plan's change. Another one follows an attempt that crashed or edited out of
             # scope (its author repairs it), one that the reviewer sends back, and one whose tip has moved (git merges
             # its change onto the new tip; its author is asked only about conflicts). A crash is evidence like any
-            # other: without a repair the decision is about it. A cycle is the attempts up to one decision.
+            # other: without a repair the decision is about it. A cycle is the attempts up to one decision. The top
+            # attempt is the last one with a candidate; after a move only the attempts since then count.
             for attempt in attempts:
-                # Catches TipMoved, and a rejection if another attempt follows or an earlier one has a candidate.
+                # Adds the next attempt after a crash, a rejection or TipMoved; raises a rejection that ends it all.
                 with attempts.trying(attempt):
                     change = attempt.change = apply_change(iteration, attempt)  # the author's work, or git's merge
                     iteration.seat.take_bench()
@@ -80,10 +84,12 @@ def run_iteration(iteration: Iteration) -> IterationRecord:
                         decision = review.decision
                 if attempts.are_over:  # if the attempt after a review gave no candidate, the review's decision stands
                     if needs_approval(iteration, attempts.top, decision):
-                        decision = apply_approval(iteration, attempts.top, decision)  # declined: it is a rejection
-                    if decision.verdict and not iteration.take_landing():
-                        # Another one has landed since. The next attempt takes this change from its old base to the tip
-                        # of now, where it is measured and decided again; after parallel.landings times it is rejected.
+                        # Waits, its lanes given back. A decline changes the outcome of the decision's verdict; a patch
+                        # that was approved is not asked about again after a move.
+                        decision = apply_approval(iteration, attempts.top, decision)
+                    if decision.verdict.outcome == Outcome.KEPT and not iteration.take_landing():
+                        # Another iteration has landed. Adds an attempt, in a new cycle: this change, merged from its
+                        # base onto the tip that is found then. After parallel.landings such moves it is rejected.
                         attempts.move(attempts.top, base=iteration.incumbent)
             iteration.decision = decision
         return log(iteration, iteration.result)  # the record first, then tip and branch, then the hidden ref goes
