@@ -94,7 +94,7 @@ class Iteration:
             self.briefing = self.briefing.at(standing)
 
     def refuse_moved_tip(self, attempt: OpenAttempt) -> None:
-        """Raises TipMoved if others have landed; once it has a run, the attempt is decided and ``take_landing`` asks."""
+        """Raises TipMoved if others have landed; once it has a run, it is decided and ``take_landing`` asks."""
         if self._is_outdated and not self.steps.has(CheckpointName("evidence", attempt.number)):
             raise TipMoved(self.incumbent)
 
