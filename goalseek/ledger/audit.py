@@ -96,23 +96,20 @@ def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = Fa
     if is_rebuilding:
         auditor.notes.append(auditor.rebuild())
     deviations = tuple(auditor.differences())
-    foreign: dict[str | None, list[int]] = {}
-    for key, number in auditor.foreign:
-        foreign.setdefault(key, []).append(number)
     notes = (
         f"sealed elsewhere, with the key {key}, and not checkable here: records {format_ranges(numbers)}"
-        for key, numbers in foreign.items()
+        for key, numbers in auditor.foreign.items()
     )
-    seals += f" of all but {len(auditor.foreign)}" if foreign else ""
+    seals += f" of all but {sum(map(len, auditor.foreign.values()))}" if auditor.foreign else ""
     return Audit(len(auditor.lines), deviations, seals, (*auditor.notes, *notes))
 
 
 class _Auditor:
-    """``notes`` gets what is worth knowing and no difference, ``foreign`` key and number of records of other keys."""
+    """``notes`` gets what is worth knowing and no difference, ``foreign`` by key the records of other ones."""
 
     def __init__(self, loaded: ManifestFile, repository: Repository, refs: Refs, seal: Seal | None) -> None:
         self.notes: list[str] = []
-        self.foreign: list[tuple[str | None, int]] = []
+        self.foreign: dict[str | None, list[int]] = {}
         self._loaded = loaded
         self._repository = repository
         self._objects = repository.objects
@@ -189,7 +186,7 @@ class _Auditor:
         if seal:
             expected = seal.expected(entry.row, entry.before)
             if expected is None:
-                self.foreign.append((key_of(record.seal), record.seq))
+                self.foreign.setdefault(key_of(record.seal), []).append(record.seq)
             else:
                 yield from _value_deviations("the seal does not hold", f"record {record.seq}", expected, record.seal)
         further = " ".join(record.further_parents) if isinstance(record, IterationRecord) else ""
