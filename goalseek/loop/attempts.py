@@ -46,11 +46,11 @@ _CONFLICT_PROBLEM = (
 
 
 class TipMoved(Exception):
-    """Another iteration has landed since this change was made, of the ``incumbent`` of then."""
+    """Another iteration has landed since this change of ``base`` was made."""
 
-    def __init__(self, incumbent: MeasuredCommit) -> None:
-        super().__init__(incumbent)
-        self.incumbent = incumbent
+    def __init__(self, base: MeasuredCommit) -> None:
+        super().__init__(base)
+        self.base = base
 
 
 class PriorAttempt(Struct, frozen=True):
@@ -168,7 +168,7 @@ class Attempts:
         except Rejected as rejected:
             self._add_rejected(attempt, rejected)
         except TipMoved as moved:
-            self.move(attempt, moved.incumbent)
+            self.move(attempt, moved.base)
         else:
             assert attempt.evidence
             crash = repairable_failure(attempt.evidence, self._verify)

@@ -33,7 +33,8 @@ class Iteration:
     candidates build on: at first that of its beginning, after a move that of the move. ``unfinished`` is the candidate
     that a kill left. ``not_stacked`` are sets of rejected changes that PLAN could not merge with each other. ``ahead``
     are the iterations under way that began before it. ``approvals`` are persons' answers by question, ``approved`` the
-    patches that they accepted. ``briefing``, ``plan``, ``attempts`` and ``decision`` are None until their phases ran.
+    patches that they accepted. ``briefing``, ``plan`` and ``attempts`` are None until their phases ran, ``decision`` is
+    the final one, None if a rejection ended the iteration.
 
     ``begun`` is the stored beginning of an earlier invocation's iteration; without it, this is a new one, at the
     standing of now. ``source`` is what a baseline is made of, the ruler's digest say: checkpoints of another one are
@@ -88,20 +89,20 @@ class Iteration:
         return self.attempts
 
     def stand_at(self, standing: Standing) -> None:
-        """Makes what follows a change of this standing's incumbent; ``apply_change`` calls it for a moved attempt."""
+        """From now on candidates build on this standing; ``apply_change`` calls it for a moved attempt."""
         self.standing = standing
         if self.briefing:
             self.briefing = self.briefing.at(standing)
 
     def refuse_moved_tip(self, attempt: OpenAttempt) -> None:
-        """Raises TipMoved if others have landed; once it has a run, it is decided and ``take_landing`` asks."""
-        if self._is_outdated and not self.steps.has(CheckpointName("evidence", attempt.number)):
-            raise TipMoved(self.incumbent)
+        """Raises TipMoved if others have landed before its first run; later ``take_landing`` finds that out."""
+        if self._tip_moved and not self.steps.has(CheckpointName("evidence", attempt.number)):
+            raise TipMoved(base=self.incumbent)
 
     def take_landing(self) -> bool:
         """Acquires the landing until the iteration ends; false, with every lane given back, if the tip moved."""
         self.seat.take_landing()
-        if self._is_outdated:
+        if self._tip_moved:
             self.seat.leave_all()
             return False
         return True
@@ -194,7 +195,7 @@ class Iteration:
         return self.project.ledger.seal.seed(self.project.run_id, self.number, measurement)
 
     @property
-    def _is_outdated(self) -> bool:
+    def _tip_moved(self) -> bool:
         return self.project.standing.tip != self.standing.tip
 
     def _find_unfinished(self) -> Candidate | None:

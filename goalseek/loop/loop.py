@@ -65,7 +65,9 @@ def run_iteration(iteration: Iteration) -> IterationRecord:
             # other: without a repair the decision is about it. A cycle is the attempts up to one decision. The top
             # attempt is the last one with a candidate; after a move only the attempts since then count.
             for attempt in attempts:
-                # Adds the next attempt after a crash, a rejection or TipMoved; raises a rejection that ends it all.
+                # At its end this block adds the next attempt, if there is one: after TipMoved, a rejected edit out of
+                # scope, or evidence of a crash. A rejection is raised if there is no candidate to decide about: so is
+                # each one after a move, and ``decision`` is never one from before it.
                 with attempts.trying(attempt):
                     change = attempt.change = apply_change(iteration, attempt)  # the author's work, or git's merge
                     iteration.seat.take_bench()
@@ -84,8 +86,8 @@ def run_iteration(iteration: Iteration) -> IterationRecord:
                         decision = review.decision
                 if attempts.are_over:  # if the attempt after a review gave no candidate, the review's decision stands
                     if needs_approval(iteration, attempts.top, decision):
-                        # Waits, its lanes given back. A decline changes the outcome of the decision's verdict; a patch
-                        # that was approved is not asked about again after a move.
+                        # Waits, its lanes given back. A declined keep becomes REVERTED, DECLINED; a patch that was
+                        # approved is not asked about again after a move.
                         decision = apply_approval(iteration, attempts.top, decision)
                     if decision.verdict.outcome == Outcome.KEPT and not iteration.take_landing():
                         # Another iteration has landed. Adds an attempt, in a new cycle: this change, merged from its
