@@ -29,7 +29,7 @@ from goalseek.views.terminal_text import one_line, replace_unprintable
 
 if TYPE_CHECKING:
     from goalseek.views.report.figures import Label, ReportFigures, Try
-    from goalseek.views.report.source import Diff, ProjectState
+    from goalseek.views.report.source import DiffLines, ProjectState
 
 KEPT_SHOWN = 300
 NEWEST_SHOWN = 5
@@ -41,7 +41,7 @@ _ONE_TEXT = 2_500
 
 
 def render_page(
-    night: ReportFigures, around: ProjectState, diffs_of: Callable[[Sequence[Try]], Sequence[Diff | None]]
+    night: ReportFigures, around: ProjectState, diffs_of: Callable[[Sequence[Try]], Sequence[DiffLines | None]]
 ) -> str:
     """The whole file. ``diffs_of`` gives the patches of the kept tries that are shown, None where one is not here."""
     climb, plot = night.climb, plot_of(night.climb)

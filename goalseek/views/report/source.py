@@ -43,7 +43,7 @@ class DiffLine(Struct, frozen=True):
     text: str
 
 
-class Diff(Struct, frozen=True):
+class DiffLines(Struct, frozen=True):
     lines: list[DiffLine]
     left_out: int
 
@@ -81,7 +81,7 @@ class ReportSource:
         self._runs = runs
         self._loaded = loaded
         self._end = 0
-        self._diffs: dict[tuple[str, int, int], Diff | None] = {}
+        self._diffs: dict[tuple[str, int, int], DiffLines | None] = {}
 
     def read_on(self) -> ReportFigures:
         """Adds the complete lines that are new; reads from the beginning where the file has become shorter."""
@@ -97,7 +97,7 @@ class ReportSource:
             gc.enable()
         return self.night
 
-    def diffs_of(self, tries: Sequence[Try]) -> list[Diff | None]:
+    def diffs_of(self, tries: Sequence[Try]) -> list[DiffLines | None]:
         """The patches of kept tries, each read once, cut to fit a page together; None where one is not here."""
         limit = patch_limit(len(tries))
         keys = [(try_.commit, try_.iteration, limit) for try_ in tries]
@@ -180,7 +180,7 @@ def patch_limit(count: int) -> int:
     return equal_share(_WHOLE, 10 * 2 ** max(0, math.ceil(math.log2(max(1, count) / 10))), _ONE_MOST)
 
 
-def diff_of(patch: bytes, limit: int) -> Diff:
+def diff_of(patch: bytes, limit: int) -> DiffLines:
     lines: list[DiffLine] = []
     left_out = length = 0
     in_hunk = is_binary = False  # within a hunk "---" begins a removed line, not a header
@@ -205,4 +205,4 @@ def diff_of(patch: bytes, limit: int) -> Diff:
             left_out += 1
         else:
             lines.append(DiffLine(kind, text))
-    return Diff(lines, left_out)
+    return DiffLines(lines, left_out)
