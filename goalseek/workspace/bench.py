@@ -73,14 +73,9 @@ class Bench:
         label = f"{tree} {view}"
         checkout = self._checkouts.get(root)
         if checkout is None or not checkout.label:  # which an update that was interrupted leaves it without
-            checkout = self._checkouts[root] = Checkout(
-                root,
-                root.with_suffix(".state"),
-                self._read,
-                self._objects.fill,
-                self._is_left_alone,
-                self._plan.mount_points,
-            )
+            state, fill, mount_points = root.with_suffix(".state"), self._objects.fill, self._plan.mount_points
+            checkout = Checkout(root, state, self._read, fill, self._is_left_alone, mount_points)
+            self._checkouts[root] = checkout
             if not checkout.load():
                 self._build(checkout, sees, tree, label)
                 return root

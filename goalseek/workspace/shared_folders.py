@@ -138,13 +138,11 @@ def refuse_unfit_shares(
             raise GoalseekError(message, remedy, USAGE)
         if inside := next((other for other in tracked if other.startswith(f"{path}/")), None):
             raise tracked_error(name, inside)
-        if above := next(
-            (above for above in parents(path) if above in entries and entries[above].mode != SUBMODULE), None
-        ):
-            message = (
-                f"scope.share: {quote_path(name)} lies below {quote_path(above)}, a file or a link that git tracks"
-            )
-            raise GoalseekError(message, "share that link itself, or the folder that it leads to", USAGE)
+        for above in parents(path):
+            if above in entries and entries[above].mode != SUBMODULE:
+                where = f"{quote_path(name)} lies below {quote_path(above)}, a file or a link that git tracks"
+                hint = "share that link itself, or the folder that it leads to"
+                raise GoalseekError(f"scope.share: {where}", hint, USAGE)
         real = (repository.top / path).resolve()
         for other in (repository.top, *own):
             is_inside = other != repository.top and real.is_relative_to(other.resolve())
