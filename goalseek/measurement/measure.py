@@ -275,8 +275,7 @@ class _Trial:
         sees, matches = command.sees, matcher(command.outputs)
 
         def is_wanted(path: str) -> bool:
-            is_there_anyhow = bench.is_of_ruler(sees, prefix + path) or bench.is_bytecode(tree, prefix + path)
-            return matches(path) and not is_there_anyhow
+            return matches(path) and not bench.is_there_anyhow(sees, tree, prefix + path)
 
         def refusal(why: str) -> NoNumber:
             return NoNumber(Reason.VERIFY_FAILED, f"{command.name}{why}")

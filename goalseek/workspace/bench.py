@@ -118,21 +118,19 @@ class Bench:
         """Whether a file is as goalseek wrote it, so that no command made it."""
         return self._checkouts[self.root_for(sees)].is_as_recorded(path)
 
-    def is_of_ruler(self, sees: Sees, path: str) -> bool:
-        """Whether a file is untouched and not the candidate's, so that every command has it anyhow."""
+    def is_there_anyhow(self, sees: Sees, tree: str, path: str) -> bool:
+        """Whether a file is the ruler's and untouched, or lies where Python keeps the bytecode of a tree's file."""
         checkout = self._checkouts[self.root_for(sees)]
-        return path in checkout.entries and self._is_ruler_file(checkout, path) and self.is_untouched(sees, path)
+        if path in checkout.entries and self._is_ruler_file(checkout, path) and checkout.is_as_recorded(path):
+            return True
+        folder, separator, _ = f"/{path}".partition("/__pycache__/")
+        return bool(separator) and self._reader_of(tree).has(folder[1:])
 
     def output_hazards(self, tree: str, path: str) -> Iterator[Hazard]:
         """Why a command's new file at this path must not be passed to later ones, as (part of the path, reason)."""
         has_path = self._reader_of(tree).has
         if not has_path(path):
             yield from output_hazards(path, TreePaths(has_path, is_fixed=self._scope.is_fixed))
-
-    def is_bytecode(self, tree: str, path: str) -> bool:
-        """Whether a path lies where Python looks for the bytecode of a file of the tree."""
-        folder, separator, _ = f"/{path}".partition("/__pycache__/")
-        return bool(separator) and self._reader_of(tree).has(folder[1:])
 
     def would_shadow_ruler(self, tree: str, path: str) -> bool:
         """Whether a command's file at this path would replace a file of the ruler, or block its path."""
