@@ -23,7 +23,7 @@ from goalseek.records import (
     SettleRecord,
     parse_record,
 )
-from goalseek.values import Attempt, CommandRun, Usage, VerifierRun, from_plain, to_line, to_plain
+from goalseek.values import Attempt, CommandRun, Usage, VerifierRun, from_plain, to_indented, to_line, to_plain
 
 
 class Held(Struct, frozen=True):
@@ -136,3 +136,12 @@ def test_what_is_unknown_is_left_out_and_moments_and_pairs_come_back_with_their_
 
 def test_every_kind_of_record_can_be_read() -> None:
     assert set(KINDS.values()) == {RunRecord, MeasurementRecord, IterationRecord, SettleRecord, HoldoutRecord}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{}, [], {"a": [], "b": {}}, [[1, -0.0, 1e16, 5e-324, 0.1, True, None]], {"é\u2028\x7f": '"\\/\n😀'}, ["a\ud800b"]],
+)
+def test_indented_json_has_the_bytes_of_the_standard_library(value: object) -> None:
+    assert to_indented(value) == json.dumps(value, indent=1)
+    assert to_indented([value], indent=3) == json.dumps([value], indent=3)
