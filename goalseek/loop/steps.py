@@ -231,7 +231,7 @@ class StepRunner:
         if self._remaining == 0:
             raise Paused(phase)
         project = self._project
-        if not self.usage_log.is_settled:  # only an earlier process leaves calls whose cost is not known
+        if not self.usage_log.is_settled:  # a kill, or what another iteration did, may have broken a call off
             self.usage_log.settle()
         stop = self._find_stop(phase)
         if stop and self._is_up_to_others(stop):

@@ -69,6 +69,7 @@ class UsageLog:
 
     def add(self, phase: str, home: str = "", asked: tuple[str, str] = ("", "")) -> None:
         """Stores durably that a call begins; ``asked`` are its provider and model."""
+        self.is_settled = False
         entry = CallEntry(phase, answer=self.current_step, home=home, run_id=self._run_id)
         self._store((*self._calls, structs.replace(entry, provider=asked[0], model=asked[1])))
 

@@ -121,6 +121,23 @@ def test_a_target_that_one_reaches_ends_the_others_though_every_slot_is_taken(
     assert project.state()["stop_reason"] == reason
 
 
+def test_a_repair_that_ends_because_another_has_reached_the_target_is_paid_for(tmp_path: Path) -> None:
+    agent = """\
+if [ $GOALSEEK_ITERATION = 2 ]; then until [ -e "$HOME/repairs" ]; do sleep 0.05; done
+elif [ $GOALSEEK_PHASE = repair ]; then
+  echo '{"input_tokens": 70, "cost_usd": 3}' > "$GOALSEEK_USAGE"; touch "$HOME/repairs"; sleep 60
+else rm b.txt; fi
+"""
+    metric = {"direction": "maximize", "query": "score", "noise": "none", "target": 11}
+    agent += AGENT.replace("echo 1 > $name.txt", "[ -e $name.txt ] && echo 1 > $name.txt")
+    whole = {"name": "whole", "run": "cat b.txt", "sees": "candidate"}
+    verify = [whole, {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"}]
+    project = begin(tmp_path / "repository", agent=agent, metric=metric, verify=verify)
+    tries = {record["iteration"]: record for record in tries_of(project.climb("iterate", "--jobs", "2", "--forever"))}
+    assert project.state()["stop_reason"] == "target" and tries[1]["reason"] == "verify_failed"
+    assert (tries[1]["usage"]["input_tokens"], tries[1]["usage"]["cost_usd"]) == (80, 4)
+
+
 @pytest.mark.parametrize(
     "reason", ["for", pytest.param("time", marks=pytest.mark.slow), pytest.param("deadline", marks=pytest.mark.slow)]
 )
