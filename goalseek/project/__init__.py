@@ -1,4 +1,4 @@
-"""The open project: opening it, whether it is fit, its limits, its status, and what a person says to it.
+"""The open project: opening, limits, status, and a person's directions and answers.
 
 It imports the floors up to providers.
 """

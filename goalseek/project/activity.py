@@ -1,4 +1,4 @@
-"""What an invocation does: the picture that it shows, the seconds of its phases, and the observers that it tells."""
+"""The activity of an invocation: its picture, the seconds of its phases, and the observers of its events."""
 
 from __future__ import annotations
 
@@ -38,61 +38,59 @@ MAX_OUTPUT = 2**20
 
 
 class Observer:
-    """The loop calls these methods as things happen. Each does nothing here; a view overrides what it shows."""
+    """Receives the events of the loop. Each method does nothing here; a view overrides those that it shows."""
 
     def of(self, iteration: int) -> Observer:
-        """That of one of several iterations that are under way at once."""
+        """The observer of one of several iterations under way."""
         return self
 
     def on_note(self, text: str) -> None:
-        """Something that a person should know."""
+        pass
 
     def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
-        """The level of the sandbox, and what programs can do in spite of it."""
+        """``not_enforced``: accesses that programs have in spite of the sandbox."""
 
     def on_budget(self, text: str) -> None:
-        """Most of a budget is spent."""
         self.on_note(text)
 
     def on_progress(self, progress: Progress) -> None:
-        """The values and budgets of the climb, before each iteration and at the end."""
+        """Called before each iteration and at the end."""
 
     def on_phase(self, iteration: int, name: str) -> None:
-        """A phase begins."""
+        pass
 
     def on_picture(self, picture: Picture) -> None:
-        """What the run does now is something else: a phase, a run of the verifier, a wait or its end."""
+        """Another phase, run of the verifier or wait began, or the wait ended."""
 
     def on_output(self, chunk: bytes) -> None:
-        """A provider or the verifier printed something."""
+        """Output of a provider or of the verifier."""
 
     def on_record(self, record: IterationRecord | SettleRecord | HoldoutRecord) -> None:
-        """An iteration ended, and counts; the result was measured afresh; or a look at the holdout was made."""
+        """Called once the record counts."""
 
     def on_question(self, question: Question) -> None:
-        """A verdict waits for a person's approval, who is to be asked."""
+        """A verdict waits for a person, who has to be asked."""
 
     def is_attended(self) -> bool:
-        """Whether a person can be asked."""
         return False
 
     def ask(self, question: Question, read_approval: Callable[[], Approval | None]) -> Approval | None:
-        """A person's approval of a verdict; ``read_approval`` looks for one that was given by another process.
+        """A person's answer; ``read_approval`` looks for one that another process stored.
 
-        None where nobody will answer any more. May take hours; KeyboardInterrupt leaves it, to be asked again.
+        None if nobody will answer any more. May take hours; KeyboardInterrupt leaves it, to be asked again.
         """
         return None
 
     def on_stopped(self, stop: Stop) -> None:
-        """The invocation ends."""
+        pass
 
     def on_failed(self, stop: Stop) -> None:
-        """The invocation ends by an error or a signal, which the command shows."""
+        """An error or a signal ends the invocation; the command shows it."""
         self.on_stopped(stop)
 
 
 class Observers(Observer):
-    """Calls each of ``observers``, in this order; those that can ask a person are asked until one has an answer."""
+    """Calls every observer in order; asks those that can ask a person until one has an answer."""
 
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
@@ -116,15 +114,11 @@ class Observers(Observer):
 
 
 class OutputLog(Observer):
-    """Writes output to a file that begins anew past a mebibyte.
-
-    For people, never read to decide: where it cannot be written, output is not logged. Those of several iterations
-    write to the file of the ``whole``, each its title wherever another one has written there.
-    """
+    """Writes output for people to a file, which begins anew past a mebibyte; errors of the disk are ignored."""
 
     def __init__(self, path: Path, whole: OutputLog | None = None) -> None:
         self._path = path
-        self._whole = whole or self
+        self._whole = whole or self  # several iterations write to one file, each under its title
         self._title = self._last_title = b""
         self._file: BinaryIO | None = None
 
@@ -153,29 +147,24 @@ class OutputLog(Observer):
 
 
 class Timing(Struct):
-    """The seconds that a block took, once it is over."""
-
-    seconds: float = 0.0
+    seconds: float = 0.0  # set once the block is over
 
 
 class PhaseSeconds:
-    """The seconds by phase of the next record, stored with ``checkpoints``; ``clock`` counts active seconds.
-
-    ``before`` are those of a process before this one.
-    """
+    """Active seconds by phase for the next record, stored with ``checkpoints``."""
 
     def __init__(self, checkpoints: Checkpoints, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._checkpoints = checkpoints
         self.phases = checkpoints.load_seconds()
-        self.before = sum(self.phases.values())
+        self.before = sum(self.phases.values())  # of a process that was killed
         self._phase = ""
         self._counted_until = 0.0
         self._stored_at = clock()
 
     @contextlib.contextmanager
     def of(self, phase: str) -> Iterator[Timing]:
-        """Adds the duration of this block to the phase, however it ends; of one that is cut short it is stored then."""
+        """Add the block's duration to the phase, however it ends; store it at once if the block raises."""
         timing, is_cut_short = Timing(), True
         began = self._counted_until = self._clock()
         self._phase = phase
@@ -188,13 +177,12 @@ class PhaseSeconds:
             self._phase = ""
 
     def beat(self) -> None:
-        """Stores the seconds of the current phase until now, at most every BEAT_SECONDS."""
+        """Store the seconds of the current phase, at most every BEAT_SECONDS."""
         if self._phase and (now := self._clock()) - self._counted_until >= BEAT_SECONDS:
             self._count(now, must_store=True)
 
     @property
     def uncounted(self) -> float:
-        """The seconds of the current phase that are not in ``phases`` yet."""
         return self._clock() - self._counted_until if self._phase else 0.0
 
     def forget(self) -> None:
@@ -209,21 +197,16 @@ class PhaseSeconds:
 
 
 class Activity:
-    """What an invocation is doing, as its ``picture`` shows it, and the seconds that it has worked.
-
-    The picture is written to ``state.json``, without fsync; where its folder is gone, or without a ``path``, nothing is
-    written. ``phase_seconds`` count the present step's time. ``waited`` are the seconds of waits since the last record,
-    by what was waited for. ``clock`` is that of deadlines.
-    """
+    """The picture of an invocation and its active seconds. Without a ``path``, or once its folder is gone, no file."""
 
     def __init__(self, path: Path | None, observer: Observer) -> None:
         self.observer = observer
         self.picture = Picture()
-        self.clock = Clock()
+        self.clock = Clock()  # of deadlines
         self.started_at = format_moment()
         self.last_phase = ""
         self.phase_seconds: PhaseSeconds | None = None
-        self.waited: dict[str, float] = {}
+        self.waited: dict[str, float] = {}  # seconds since the last record, by cause
         self._path = path
         self._turns = 0
         self._written_at = 0.0
@@ -232,7 +215,7 @@ class Activity:
         self._wait_start: float | None = None
 
     def beside(self, observer: Observer) -> Activity:
-        """That of another thread of the same invocation, which has its own phases and waits, and writes no file."""
+        """The activity of another thread of this invocation: phases and waits of its own, no file."""
         other = copy.copy(self)
         other.picture, other._path, other.observer = Picture(), None, observer
         other.last_phase, other.phase_seconds, other.waited, other._wait_start = "", None, {}, None
@@ -240,7 +223,6 @@ class Activity:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the picture is of this invocation."""
         return self.picture != Picture()
 
     def show(self, picture: Picture) -> None:
@@ -255,7 +237,7 @@ class Activity:
             self._write()
 
     def show_turn(self, side: str, number: int) -> None:
-        """Shows which tree is measured, in its run of this number; settling counts the runs of both together."""
+        """Show the run of the verifier; settling counts the runs of both trees together."""
         phase = self.picture.phase
         if phase == Phase.SETTLE:
             self._turns += 1
@@ -267,12 +249,12 @@ class Activity:
         self.show(structs.replace(self.picture, turn=turn))
 
     def show_silence(self, since: str) -> None:
-        """Shows since when the provider's program has printed nothing, "" where it prints; a heartbeat writes it."""
+        """Since when the provider's program is silent, "" if it prints; the next heartbeat writes it."""
         if self.is_shown and bool(since) != bool(self.picture.silent_since):
             self.picture = structs.replace(self.picture, silent_since=since)
 
     def beat(self) -> None:
-        """Renews the heartbeat when it is time, writes what is not written yet, keeps the stored seconds fresh."""
+        """Renew the heartbeat if due, write a pending picture, store the seconds."""
         if self.is_shown and (self._has_unwritten or self._seconds_since_write() >= HEARTBEAT_SECONDS):
             self._write()
         if self.phase_seconds:
@@ -288,12 +270,12 @@ class Activity:
         self._has_unwritten = False
 
     def seconds(self) -> float:
-        """Seconds on a clock that stops while the run waits for somebody else, and while the machine sleeps."""
+        """Seconds of a clock that stops during waits and while the machine sleeps."""
         return (time.monotonic() if self._wait_start is None else self._wait_start) - self._idle_seconds
 
     @contextlib.contextmanager
     def waiting(self, text: str) -> Iterator[None]:
-        """While this block waits, the picture says what for, and the time counts for no phase."""
+        """The picture shows ``text`` during this block, and the time counts for no phase."""
         start = self._wait_start = time.monotonic()
         self.observer.on_note(text)
         before = self.picture
@@ -320,7 +302,7 @@ class Activity:
 
     @contextlib.contextmanager
     def making_tree(self, root: Path) -> Iterator[None]:
-        """Notes that a tree is being made, where this block takes longer than ``MOMENT_SECONDS``."""
+        """Note that a tree is being made if this block takes longer than MOMENT_SECONDS."""
         text = f"a tree of the repository is being made in {root}: once, later it is only brought up to date"
         timer = threading.Timer(MOMENT_SECONDS, lambda: self.observer.on_note(text))
         timer.daemon = True

@@ -1,7 +1,6 @@
-"""Approval of a verdict by a person: the open questions, and each answer, a small file beside the records.
+"""A person's approval of verdicts: open questions, and answers, each a small file beside the records.
 
-The question is read from the checkpoints of the iteration, so no lock is needed. An answer names the run, the candidate
-and the stored verdict; an answer to anything else never counts.
+Questions are read from checkpoints, without a lock. An answer counts only for the run, candidate and verdict in it.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ Approval = Literal["approve", "decline"]
 
 
 class Question(Struct, frozen=True):
-    """A verdict that has not taken effect, with C-quoted paths. ``decided`` is the seal of its checkpoint."""
+    """A verdict without effect so far, with C-quoted paths."""
 
     iteration: int
     run_id: str
     commit: str
-    decided: str
+    decided: str  # the seal of its checkpoint
     verdict: Verdict
     title: str
     changed_files: tuple[str, ...]
@@ -44,10 +43,9 @@ class Question(Struct, frozen=True):
 
 
 def undecided_verdict(runs: Path, begun: Begun, run_id: str) -> Question | None:
-    """The verdict that is stored but not recorded; None where this iteration under way has none yet.
+    """The stored verdict of an iteration that has no record; None before there is one.
 
-    ``runs`` is the folder of the artifacts; ``run_id`` the run that the next iteration belongs to. Seals are not
-    checked here: whoever acts on an answer has checked those of the checkpoints that it is about.
+    Checks no seals: a caller that acts on an answer has checked those of its checkpoints.
     """
     number = begun.iteration
     folder = runs / f"{number:04d}"
@@ -103,14 +101,14 @@ def requires_approval(manifest: Manifest, verdict: Verdict) -> bool:
 def open_question(
     manifest: Manifest, runs: Path, standing: Standing, run_id: str, number: int | None = None
 ) -> Question | None:
-    """One of ``open_questions``, or None: of several that of iteration ``number``, or else the oldest."""
+    """The question of iteration ``number``, or else the oldest; None if none is open."""
     questions = open_questions(manifest, runs, standing, run_id)
     asked = (question for question in questions if question.iteration == number)
     return next(asked, questions[0] if questions else None)
 
 
 def open_questions(manifest: Manifest, runs: Path, standing: Standing, run_id: str) -> list[Question]:
-    """The verdicts that wait for approval, oldest first, without those where an answer has taken effect already."""
+    """The verdicts that wait for approval, oldest first, without those whose answer has taken effect."""
     questions = []
     for begun in under_way(runs, standing, run_id):
         question = undecided_verdict(runs, begun, run_id)
@@ -122,25 +120,24 @@ def open_questions(manifest: Manifest, runs: Path, standing: Standing, run_id: s
 
 
 def save_approval(logs: Path, question: Question, word: Approval, why: str = "") -> None:
-    """It replaces an answer that has not taken effect yet."""
+    """Replaces an answer that has not taken effect yet."""
     content = json.dumps({**_question_key(question), "word": word, "why": why}) + "\n"
     write_atomic(approval_file(logs, question.iteration), content, durable=True)
 
 
 def read_approval(logs: Path, question: Question) -> Approval | None:
-    """The stored answer to this question, if any. LOG deletes it once the iteration has recorded it."""
+    """None if there is no answer to this question. LOG deletes the answer once it is recorded."""
     word = read_answer(logs, question).get("word")
     return word if word in ("approve", "decline") else None
 
 
 def read_answer(logs: Path, question: Question) -> dict[str, Any]:
-    """The stored answer to this question, with ``word`` and ``why``; empty where there is none."""
     answer = read_object(approval_file(logs, question.iteration))
     return answer if _question_key(question).items() <= answer.items() else {}
 
 
 def approval_file(logs: Path, iteration: int) -> Path:
-    """The file of the answer, to whichever question of this iteration: several are asked about and answered at once."""
+    """A file for each iteration, as several questions can be open at once."""
     return logs / f"word-{iteration}.json"
 
 

@@ -1,6 +1,6 @@
-"""The configuration of one iteration: the manifest under the pinned ruler, a person's directions, and what follows.
+"""The configuration of one iteration: the manifest under the pinned ruler, directions, prompts and trees.
 
-It is read afresh for each iteration, so that a person can change manifest, program, prompts and directions meanwhile.
+It is read afresh for each iteration, so a person can change manifest, program, prompts and directions meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from goalseek.workspace.scope import Scope, manifest_scope
 
 
 class Direction(Struct, frozen=True):
-    """One direction, for the iterations ``first`` to ``last``, both included; no ``last`` means until dropped."""
+    """Holds from iteration ``first`` to ``last``, both included; without ``last``, until it is dropped."""
 
     number: int
     text: str
@@ -44,41 +44,31 @@ class Direction(Struct, frozen=True):
 
 
 class Config(Struct, frozen=True):
-    """The manifest, and all that one iteration takes from it.
-
-    ``isolation`` is what the record says of it; ``templates`` are the prompts, by phase; ``notes`` are what a person
-    should know.
-    """
-
     manifest: Manifest
     scope: Scope
     trees: TreePlan
     program: str
     directions: tuple[Direction, ...]
-    isolation: str
+    isolation: str  # for the record
     notes: tuple[str, ...] = ()
     templates: Templates = {}
 
 
 class ConfigReader:
-    """Reads configurations by the last good manifest, which is ``loaded``; what has not changed is computed once.
-
-    ``folder`` is what paths and globs are relative to, ``prefix`` its path in a tree; ``asked`` is the provider that
-    the command line names, if it does.
-    """
+    """Reads configurations by the last good manifest, ``loaded``, and caches unchanged parts."""
 
     def __init__(self, loaded: ManifestFile, ledger: Ledger, prefix: str, asked: ProviderTable | None) -> None:
         self.loaded = loaded
         self.folder = loading.base_of(loaded, ledger.repository.top)
         self._ledger = ledger
-        self._prefix = prefix
-        self._asked = asked
+        self._prefix = prefix  # the path of ``folder`` in a tree
+        self._asked = asked  # the provider of the command line
         self._templates: Templates | None = None
         self._scope_cache: tuple[tuple[Manifest, Listing, bool], Scope, str] | None = None
         self._ruler_cache: tuple[int, Ruler] | None = None
 
     def reload(self) -> tuple[str, ...]:
-        """Where the manifest is wrong now, the last good one holds, and a note says so."""
+        """Read the manifest again; if it is wrong, keep the last good one and return a note."""
         try:
             self.loaded = loading.load(self.loaded.path, self.loaded)
         except GoalseekError as error:
@@ -88,15 +78,15 @@ class ConfigReader:
         return ()
 
     def reload_strictly(self) -> None:
-        """Raises GoalseekError where the manifest is wrong now."""
+        """Raises GoalseekError if the manifest is wrong now."""
         self.loaded = loading.load(self.loaded.path)
         add_own(self.loaded.logs, self.loaded.runs)
 
     def read_pinned(self, mounts: bool, notes: tuple[str, ...], trees: tuple[str, str] | None = None) -> Config:
-        """That of an iteration: keys of the ruler as they were pinned, all others from the manifest.
+        """The configuration of an iteration: the ruler's keys as pinned, all others from the manifest.
 
-        ``trees`` are an older and a newer tree, which differ by what candidates changed; None for those of baseline and
-        incumbent. Raises GoalseekError where the ruler has a key of an earlier version.
+        Candidates changed the paths in which the older and newer of ``trees`` differ (None: baseline and incumbent).
+        Raises GoalseekError if the ruler has a key of an earlier version.
         """
         epoch, changed_paths = self._ledger.standing.epoch, self._changed_paths(trees)
         if self._ruler_cache is None or self._ruler_cache[0] != epoch:
@@ -110,7 +100,7 @@ class ConfigReader:
         return self.read(manifest, mounts, notes, ruler.hidden_from, changed_paths)
 
     def read_begun(self, config: Config, context: Context, mounts: bool) -> Config:
-        """That of an iteration that goes on: what a candidate may change is as it was when it began."""
+        """The configuration of a resumed iteration: its scope stays as it was when it began."""
         scope = config.manifest.scope
         first_scope = structs.replace(scope, writable=context.writable, generated=context.generated)
         if not context.writable or first_scope == scope:
@@ -130,11 +120,10 @@ class ConfigReader:
         pinned_files: Listing | None = None,
         changed_paths: frozenset[str] = frozenset(),
     ) -> Config:
-        """The configuration that follows from a manifest.
+        """The configuration by a manifest, whatever is pinned.
 
-        ``mounts``: trees are mounted on the repository's own path. ``pinned_files`` are the files of ``hidden_from``,
-        None for those that are there now; GoalseekError is raised where they cannot be read. ``changed_paths`` are
-        those that candidates have changed.
+        ``mounts``: trees are mounted on the repository's own path. Lists the files of ``hidden_from`` if
+        ``pinned_files`` is None, and raises GoalseekError if it cannot.
         """
         loaded, repository = self.loaded, self._ledger.repository
         hidden_folder = hidden_files.folder_of(self.folder, manifest)
@@ -226,7 +215,7 @@ def add_direction(folder: Path, text: str, first: int, last: int | None) -> Dire
 
 
 def drop_direction(folder: Path, number: int) -> None:
-    """Its number is not used again. Raises GoalseekError where there is none."""
+    """Its number is not used again. Raises GoalseekError if there is none."""
     path = _direction_path(folder, number)
     if not path.exists():
         raise GoalseekError(f"there is no direction {number}", "see: goalseek direct --list")

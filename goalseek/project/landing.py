@@ -1,7 +1,7 @@
 """The landing: the one place where tip, branch, ledger and standing of a climb are read and moved.
 
-The record is written first, and tip and branch follow it. A kill before they have moved is made good at the next start;
-a ref that somebody else moved is refused, never overwritten.
+The record is written first, then tip and branch move. The next start completes a move that a kill cut off; a ref that
+somebody else moved is refused, never overwritten.
 """
 
 from __future__ import annotations
@@ -25,15 +25,13 @@ from goalseek.values import StopReason
 
 
 def flight_of(project: Project) -> Flight:
-    """What is stored of iterations that are under way beside each other."""
     return Flight(project.loaded.runs, project.ledger.seal, project.run_id)
 
 
 def in_flight(project: Project) -> list[Begun]:
-    """Those that a kill has left of several at once, oldest first.
+    """The iterations that a killed queue of several left, oldest first, with candidates that have no checkpoint.
 
-    Also candidates of which nothing else is stored, of another run say. The candidate of the next iteration alone, on
-    the tip of now, is what one at a time leaves, which is in its place already.
+    Without the candidate of the next iteration alone, on the present tip: a queue of one leaves that, and resumes it.
     """
     flight, standing = flight_of(project), project.standing
     begun = {one.iteration: one for one in flight.begun()}
@@ -46,7 +44,6 @@ def in_flight(project: Project) -> list[Begun]:
 
 
 def append(project: Project, record: AnyRecord, ruler: str | None = None) -> AnyRecord:
-    """Commits a record to the ledger and gives it as written; see ``Ledger.append``."""
     ledger = project.ledger
     ledger.mended = ""
     sealed = ledger.append(record, ruler)
@@ -56,10 +53,7 @@ def append(project: Project, record: AnyRecord, ruler: str | None = None) -> Any
 
 
 def follow(project: Project) -> None:
-    """Moves tip and branch to where the record of an iteration that was just appended says.
-
-    Where somebody moved them, or a kill comes before this, the next start says so or makes it good.
-    """
+    """Move tip and branch to the last record. The next start completes or reports a move that this could not make."""
     refs = project.repository.refs()
     _refuse_moved_tip(project, refs)
     _move_refs(project, refs)
@@ -69,9 +63,9 @@ def follow(project: Project) -> None:
 
 
 def catch_up(project: Project) -> None:
-    """Moves the refs that a kill left behind the last record, and makes a deleted branch again.
+    """Move refs that a kill left behind the last record, and make a deleted branch again.
 
-    Raises GoalseekError where somebody moved a ref, and where a first baseline would find the branch taken.
+    Raises GoalseekError if somebody moved a ref, or the branch is taken before the first baseline.
     """
     repository, standing, loaded, history = project.repository, project.standing, project.loaded, project.ledger.history
     refs = repository.refs()
@@ -110,12 +104,11 @@ def _last_record(project: Project) -> IterationRecord:
 
 
 def _move_refs(project: Project, refs: Refs) -> None:
-    """Moves tip and branch together to where the records say; a branch that is checked out stays where it is."""
     repository, tip = project.repository, project.standing.tip
     moves = []
     if refs.tip != tip:
         moves.append(RefMove(repository.tip_ref, refs.tip, tip))
-    if refs.branch != tip and not refs.branch_is_checked_out:
+    if refs.branch != tip and not refs.branch_is_checked_out:  # else that checkout would look edited
         _refuse_moved_branch(project, refs)
         if refs.branch is None:
             repository.note_branch()
@@ -136,7 +129,7 @@ def _write_git_after(project: Project) -> None:
 
 
 def _refuse_moved_tip(project: Project, refs: Refs) -> None:
-    """Raises GoalseekError where the tip is at no commit that the last record put there or found there."""
+    """Raises GoalseekError unless the tip is a commit of the last record."""
     last, tip = _last_record(project), project.standing.tip
     if refs.tip is None and last.iteration == 0:
         return
@@ -145,7 +138,7 @@ def _refuse_moved_tip(project: Project, refs: Refs) -> None:
 
 
 def _refuse_moved_branch(project: Project, refs: Refs) -> None:
-    """Raises GoalseekError where the branch is at no commit of ours."""
+    """Raises GoalseekError unless the branch is at a commit of the climb."""
     last, tip, repository = _last_record(project), project.standing.tip, project.repository
     _refuse_foreign_branch(repository, refs)
     if refs.branch is None:
@@ -160,14 +153,13 @@ def _refuse_moved_branch(project: Project, refs: Refs) -> None:
 
 
 def _refuse_foreign_branch(repository: Repository, refs: Refs) -> None:
-    """Raises GoalseekError where somebody else made the branch that ``log.branch_prefix`` names."""
     if refs.branch and not repository.is_own_branch():
         message = f"the branch {repository.branch} is there already, and goalseek did not make it"
         raise GoalseekError(message, "name another log.branch_prefix", StopReason.REPOSITORY)
 
 
 def _refuse_branch_without_records(repository: Repository, refs: Refs) -> None:
-    """Raises GoalseekError where the branch is of another climb whose records are not here: in a clone, say."""
+    """Raises GoalseekError if the branch is of a climb whose records are missing, as in a clone."""
     _refuse_foreign_branch(repository, refs)
     if refs.branch is None or refs.branch_is_checked_out or repository.is_ancestor(refs.branch, repository.head()):
         return

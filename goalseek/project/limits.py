@@ -1,6 +1,6 @@
-"""The limits of a run: target, failures, stagnation, budgets and deadline, and what is spent and left of each.
+"""The limits of a run: target, failures, stagnation, budgets and deadline, with their spend and remainder in seconds.
 
-They are computed from manifest and standing each time, never stored. Times are seconds.
+They are computed from manifest and standing each time, never stored.
 """
 
 from __future__ import annotations
@@ -51,9 +51,8 @@ def why_stop(
 ) -> Stop | None:
     """The limit of the run that is reached, or None. ``now`` is an aware time.
 
-    ``iteration_seconds`` is how long an iteration takes: one that cannot end in time is not to be begun.
-    ``reserved_seconds`` are what the end of the run needs for itself. ``failures_before`` are the provider's failures
-    in a row before this invocation, which asks it once more however many they are.
+    No iteration is begun if ``iteration_seconds`` and the ``reserved_seconds`` for the end of the run do not fit.
+    ``failures_before``: failures in a row before this invocation, which asks the provider at least once more.
     """
     if limits.failures is not None:
         if standing.provider_failures >= max(limits.failures, failures_before + 1):
@@ -88,10 +87,9 @@ def find_limit(
     iteration_seconds: float | None = None,
     reserved_seconds: float = 0.0,
 ) -> Stop | None:
-    """The budget or the deadline that is reached, of those that a phase would spend more of; or None.
+    """The budget or deadline that is reached, of those that a phase would spend more of; or None.
 
-    ``standing`` has what is spent so far. ``call`` is what the provider's answer to the phase usually takes: one that
-    cannot fit is not asked for. ``iteration_seconds`` and ``reserved_seconds`` are as in ``why_stop``.
+    A ``call`` of the usual spend that cannot fit is not made. Other arguments are as in ``why_stop``.
     """
     if phase not in LIMITS_BY_PHASE:
         return None
@@ -121,16 +119,12 @@ def has_spending_limit(limits: Limits) -> bool:
 
 
 def dollars_left(limits: Limits, standing: Standing) -> float | None:
-    """The dollars that the run may still spend, at least 0; None without such a limit."""
     remaining = [budget.remaining for budget in budgets_of(limits, standing) if budget.name == StopReason.COST]
     return max(min(remaining), 0.0) if remaining else None
 
 
 def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | None:
-    """Seconds until the deadline, or of active time that is left; None without a limit.
-
-    ``standing`` has the ``spend`` of this run: see ``Standing.for_run``.
-    """
+    """Seconds of active time or until the deadline, at least 0; None without a limit. ``standing`` is ``for_run``."""
     remaining = [budget.remaining for budget in budgets_of(limits, standing) if budget.name == StopReason.TIME]
     if (until_deadline := seconds_to_deadline(limits, now)) is not None:
         remaining.append(until_deadline)
@@ -138,7 +132,7 @@ def seconds_left(limits: Limits, standing: Standing, now: datetime) -> float | N
 
 
 def seconds_to_deadline(limits: Limits, now: datetime) -> float | None:
-    """0 where the deadline is past; None without one."""
+    """0 if the deadline is past; None without one."""
     if limits.deadline is None:
         return None
     aware = limits.deadline if limits.deadline.tzinfo else limits.deadline.astimezone(UTC)
@@ -162,17 +156,14 @@ def budget_warnings(limits: Limits, standing: Standing) -> dict[str, str]:
 
 
 class Spending(Struct, frozen=True):
-    """The unrecorded spend of the iterations under way, which are ``ahead``, and the calls that they may pay for.
-
-    ``before_run`` is what earlier runs have used for them. ``calls`` are under way; one usually takes ``call``.
-    """
+    """The unrecorded spend of the iterations under way (``ahead``), and their running calls."""
 
     seconds: float = 0.0
     usage: Usage = Usage()
-    before_run: Usage | None = None
+    before_run: Usage | None = None  # of earlier runs, for these iterations
     ahead: tuple[Ahead, ...] = ()
     calls: int = 0
-    call: Usage = Usage()
+    call: Usage = Usage()  # the usual spend of one of the ``calls``
 
     @property
     def foreseen(self) -> Usage:
@@ -180,11 +171,10 @@ class Spending(Struct, frozen=True):
 
     @property
     def is_first_call(self) -> bool:
-        """Whether none of the iterations has had an answer, and so it is not known what a call takes."""
+        """Whether no iteration has an answer yet, so that the usual spend of a call is unknown."""
         return self.calls == len(self.ahead) and self.call == Usage()
 
     def added_to(self, standing: Standing, iterations: int = 0, is_foreseen: bool = False) -> Standing:
-        """The standing with this spend and so many iterations under way."""
         usage = self.usage.plus(self.foreseen) if is_foreseen and self.calls else self.usage
         return standing.spending(self.seconds, usage, self.before_run, iterations)
 
@@ -193,26 +183,22 @@ ALONE = Spending()
 
 
 class BudgetUse(Struct, frozen=True):
-    """What is spent of one bound; time in seconds, cost in dollars. ``is_partial``: more was spent than is known.
-
-    ``of`` says whose bound it is: "" for the run, "all runs", or "now" for this invocation.
-    """
+    """The use of one bound; time is in seconds, cost in dollars."""
 
     name: StopReason
     spent: float
     most: float
-    of: str = ""
-    is_partial: bool = False
+    of: str = ""  # "" for a bound of the run, "all runs", or "now" for one of this invocation
+    is_partial: bool = False  # more was spent than is known
 
     @property
     def key(self) -> str:
-        """In the manifest: ``limits.total.cost_usd``."""
+        """Its key in the manifest, as ``limits.total.cost_usd``."""
         name = "cost_usd" if self.name == StopReason.COST else self.name
         return f"limits.total.{name}" if self.of else f"limits.{name}"
 
     @property
     def remaining(self) -> float:
-        """Below 0 where more was spent."""
         return self.most - self.spent
 
     def format(self, amount: float) -> str:
@@ -224,7 +210,6 @@ class BudgetUse(Struct, frozen=True):
 
     @property
     def limit_text(self) -> str:
-        """As in the manifest: ``limits.tokens = 2000000``."""
         return f"{self.key} = {self.format(self.most)}"
 
     @property
@@ -240,7 +225,7 @@ _FORMATS: dict[str, Callable[[float], str]] = {
 
 
 def budgets_of(limits: Limits, standing: Standing) -> Iterator[BudgetUse]:
-    """What is spent of each budget that is set: of the run, then of all runs together."""
+    """Budgets of the run, then of all runs together."""
     for of, budget, spend in (("", limits, standing.spend), ("all runs", limits.total, standing.total)):
         if budget.iterations is not None:
             yield BudgetUse(StopReason.ITERATIONS, spend.iterations, budget.iterations, of)
@@ -254,7 +239,7 @@ def budgets_of(limits: Limits, standing: Standing) -> Iterator[BudgetUse]:
 
 
 def limit_texts(limits: Limits, standing: Standing) -> tuple[str, ...]:
-    """What is spent of each limit that is set: ``iterations 4 of 10``."""
+    """A text for each limit, as ``iterations 4 of 10``."""
     texts = [
         f"{budget.key.removeprefix('limits.')} {budget.spent_text} of {budget.format(budget.most)}"
         for budget in budgets_of(limits, standing)
@@ -265,7 +250,7 @@ def limit_texts(limits: Limits, standing: Standing) -> tuple[str, ...]:
 
 
 def best_home_hint(standing: Standing) -> str:
-    """The last part of a hint, on taking the best home; "" where nothing was ever kept."""
+    """The last part of a hint; "" if nothing was ever kept."""
     return "; or take the best home: goalseek promote" if standing.has_kept else ""
 
 
@@ -278,11 +263,10 @@ def _shortage_text(limit_text: str, remaining: float, iteration_seconds: float |
 
 
 class Clock:
-    """Wall clock for deadlines: set once, by ``wall`` (aware), then advanced by ``elapsed``.
+    """Wall clock for deadlines: set once by ``wall`` (aware), then advanced by ``elapsed``.
 
-    Setting the machine's clock back or forward does not move it, so a deadline comes neither sooner nor later. Sleep
-    of the machine does: the deadline comes nearer meanwhile. What is spent as ``limits.time`` is counted
-    by ``time.monotonic``, which on Linux stands still in that sleep.
+    Setting the machine's clock does not move a deadline; sleep of the machine counts. ``limits.time`` goes by
+    ``time.monotonic``, which stands still in that sleep on Linux.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Opening a project: its lock, cleaning up after a kill, resuming or beginning a run, and what it must refuse."""
+"""Opening a project: lock, cleanup after a kill, resuming or beginning a run, refusals."""
 
 from __future__ import annotations
 
@@ -60,10 +60,7 @@ def open_project(
     is_new: bool = False,
     doing: str = "",
 ) -> Iterator[Project]:
-    """Opens a project for writing and holds its lock. Raises GoalseekError where that cannot be.
-
-    Others who want the lock are told the command that it is opened for, ``doing``.
-    """
+    """Open a project for writing, under its lock; raises GoalseekError. Others who want the lock are told ``doing``."""
     refuse_missing_home(loaded)
     watch = watch or Observer()
     repository = open_repository(loaded)
@@ -113,7 +110,7 @@ def open_project(
 
 
 def fault_of(project: Project, error: Exception) -> GoalseekError | None:
-    """The error that says what the machine, or somebody at work in goalseek's folders, has done; None for a bug."""
+    """The error that names a fault of the machine, or goalseek's folders removed by somebody; None for a bug."""
     if isinstance(error, GoalseekError) and error.stop_reason != StopReason.REPOSITORY:
         return error
     for folder, inode in project.inodes.items():
@@ -124,7 +121,7 @@ def fault_of(project: Project, error: Exception) -> GoalseekError | None:
 
 
 def open_repository(loaded: ManifestFile) -> Repository:
-    """The repository of the manifest. Raises GoalseekError where another folder has a climb of this name."""
+    """Raises GoalseekError if another folder has a climb of this name."""
     location = locate(loaded.folder / loaded.manifest.project.repo)
     if message := other_folder_message(loaded, location):
         raise GoalseekError(message, TWO_NAMES, USAGE)
@@ -133,7 +130,7 @@ def open_repository(loaded: ManifestFile) -> Repository:
 
 
 def refuse_missing_home(loaded: ManifestFile) -> None:
-    """Raises GoalseekError where the folder of the logs is a link to a disk that is not there, or no folder."""
+    """Raises GoalseekError if the folder of the logs is a broken link, or no folder."""
     home = loaded.home
     if os.path.lexists(home) and not home.is_dir():
         problem = f"a link to {os.readlink(home)}, which is not there" if home.is_symlink() else "no folder"
@@ -142,9 +139,9 @@ def refuse_missing_home(loaded: ManifestFile) -> None:
 
 
 def refuse_foreign_logs(loaded: ManifestFile, next_iteration: int) -> None:
-    """Raises GoalseekError where ``logs`` or ``runs`` beside the manifest hold something that is not goalseek's.
+    """Raises GoalseekError if ``logs`` or ``runs`` beside the manifest hold somebody else's files.
 
-    Before there are records that is any other file; after it, the folder of ``next_iteration`` or of a later one.
+    Before the first record any foreign file is refused; afterwards only a run folder from ``next_iteration`` on.
     """
     if loaded.manifest.log.home != ".":
         return
@@ -159,7 +156,7 @@ def refuse_foreign_logs(loaded: ManifestFile, next_iteration: int) -> None:
 
 
 def begin_or_resume_run(project: Project, is_new: bool) -> None:
-    """Resumes the run of the last record, or begins one, which is recorded with its first iteration."""
+    """Resume the run of the last record, or begin one, which is recorded with its first iteration."""
     run_file, recorded = project.repository.own / "run", project.standing.run_id
     run_id = run_file.read_text().strip() if run_file.exists() else ""
     if is_new:
@@ -176,7 +173,7 @@ def begin_or_resume_run(project: Project, is_new: bool) -> None:
 
 
 def refuse_while_asking(project: Project, action: str, run_id: str = "") -> None:
-    """Raises GoalseekError where ``action``, in words, would leave a candidate behind that waits for approval."""
+    """Raises GoalseekError if ``action`` would leave behind a candidate that waits for approval."""
     loaded = project.loaded
     if question := open_question(loaded.manifest, loaded.runs, project.standing, run_id or project.run_id):
         message = f"iteration {question.iteration} waits for your approval, so {action} has to wait as well"
@@ -184,7 +181,7 @@ def refuse_while_asking(project: Project, action: str, run_id: str = "") -> None
 
 
 def _remove_new_paths(loaded: ManifestFile, repository: Repository, new_paths: tuple[Path, ...]) -> None:
-    """Removes what a run without any record has left: its logs, and the ``new_paths`` around them."""
+    """Remove the logs of a run without a record, and the ``new_paths`` around them."""
     home = loaded.home
     with contextlib.suppress(OSError):
         remove_own(loaded.logs)
@@ -204,7 +201,7 @@ def _remove_new_paths(loaded: ManifestFile, repository: Repository, new_paths: t
 
 
 def remove_stale_locks(repository: Repository, places: CachePaths) -> None:
-    """Removes lock files of git that no process holds: their makers ended before this project's lock was free."""
+    """Remove git's lock files. No process holds them: their makers ended before this project's lock was free."""
     common_dir = repository.location.common_dir
     refs = (repository.tip_ref, repository.ledger_ref, repository.branch_ref)
     for path in (*(common_dir / f"{ref}.lock" for ref in refs), *(common_dir / repository.flight_ref).rglob("*.lock")):

@@ -1,7 +1,6 @@
-"""The folder that a climb belongs to, and the records that only git has here.
+"""The folder of a climb, and the records that only git has.
 
-Manifests of one name in two folders of a repository would share branch and records, so one folder has the name; the
-others are refused.
+Manifests of one name in two folders of a repository would share branch and records, so one folder has the name.
 """
 
 from __future__ import annotations
@@ -28,14 +27,13 @@ TWO_NAMES = "two climbs need two names: give this manifest a project.name of its
 
 
 def refuse_name_of_other_folder(name: str, folder: Path) -> None:
-    """Raises GoalseekError where a new manifest in the folder cannot have the name, which is another folder's."""
     location = locate(folder)
     if manifest := _manifest_of_other_folder(name, folder_prefix(location.top, folder), location):
         raise GoalseekError(f"{manifest} is there already, and its name is {name!r}", TWO_NAMES, USAGE)
 
 
 def other_folder_message(loaded: ManifestFile, location: Location) -> str:
-    """A sentence naming the other folder whose climb this is; "" where it is this one's, nobody's, or a moved one's."""
+    """A sentence naming another folder that has this climb; "" if it is this folder's, nobody's, or was moved here."""
     name = loaded.manifest.project.name
     if manifest := _manifest_of_other_folder(name, _manifest_prefix(loaded, location), location):
         return f"the climb {name!r} is that of the manifest in {manifest.parent}, not of {loaded.path}"
@@ -55,10 +53,9 @@ def _manifest_of_other_folder(name: str, prefix: str, location: Location) -> Pat
 
 
 def manifest_of_running_climb(loaded: ManifestFile, location: Location | None = None) -> ManifestFile:
-    """The manifest by which this climb is at work, perhaps in another worktree; ``loaded`` where it is not at work.
+    """The manifest of the climb at work, perhaps in another worktree; ``loaded`` if none is at work.
 
-    ``location`` is that of the repository, where it is known. Raises GoalseekError, naming the folder, where that
-    manifest cannot be read from here.
+    Raises GoalseekError, naming the folder, if that manifest cannot be read from here.
     """
     own = location.own(loaded.manifest.project.name) if location else find_own_folder(loaded)
     holder = lock_holder(own) if own else None
@@ -72,7 +69,7 @@ def manifest_of_running_climb(loaded: ManifestFile, location: Location | None = 
 
 
 def save_folder(loaded: ManifestFile, location: Location) -> None:
-    """Stores that the climb is that of this manifest's folder. Only for the holder of the lock."""
+    """Only for the holder of the lock."""
     path, prefix = _folder_file(location, loaded.manifest.project.name), os.fsencode(_manifest_prefix(loaded, location))
     if not path.exists() or path.read_bytes() != prefix:
         write_atomic(path, prefix)
@@ -87,10 +84,7 @@ def _manifest_prefix(loaded: ManifestFile, location: Location) -> str:
 
 
 def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
-    """A hint how to write the records here that only git has, fetched ones say; "" where none is missing.
-
-    None is before the first baseline, nor while a run writes them. Where the climb is another folder's, that is said.
-    """
+    """A hint for records that only git has, fetched for example, or that the climb is another folder's; "" for none."""
     name = loaded.manifest.project.name
     ref = f"refs/goalseek/{name}/ledger"
     try:
@@ -105,7 +99,7 @@ def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
             git("cat-file", "-e", f"{ref}:ruler.json", git_dir=location.git_dir)
     except (GitFailed, GoalseekError, OSError, ValueError, RecursionError):
         return ""
-    if newest_number <= last_number or lock_holder(location.own(name)):
+    if newest_number <= last_number or lock_holder(location.own(name)):  # the holder may be writing them
         return ""
     count = newest_number - last_number
     message = "a newer record is" if count == 1 else f"{count} newer records are"
@@ -114,7 +108,7 @@ def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
 
 
 def note_of_changed_shares(loaded: ManifestFile, iterations: set[int]) -> str:
-    """A sentence naming those of the iterations that were measured after shared files had changed; "" for none."""
+    """A sentence naming those of the iterations that were measured after shared files changed; "" for none."""
     records = (record for record in History(loaded.results).newest() if isinstance(record, IterationRecord))
     noted = {record.iteration for record in records if any(note.startswith(SHARES_CHANGED) for note in record.notes)}
     names = ", ".join(f"iteration {number}" for number in sorted(iterations & noted))

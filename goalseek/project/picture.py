@@ -1,7 +1,4 @@
-"""The picture of a run: what it does now, in memory and in ``state.json``, for people and dashboards.
-
-It is never read to decide.
-"""
+"""The picture of a run at work, in memory and in ``state.json``, for people and dashboards: never read to decide."""
 
 from __future__ import annotations
 
@@ -48,13 +45,8 @@ _END_TEXTS: dict[str, str] = {
 
 
 class OpenIteration(Struct, frozen=True):
-    """An iteration that is under way beside others; ``waits`` says what for, where its ``stage`` is "waiting".
-
-    The other stages are "proposing", "measuring" and "landing". ``since`` is when that began.
-    """
-
     iteration: int
-    stage: str
+    stage: str  # "proposing", "measuring", "landing" or "waiting"
     phase: str | None
     waits: str
     since: str
@@ -62,26 +54,21 @@ class OpenIteration(Struct, frozen=True):
 
 
 class Picture(Struct, frozen=True):
-    """The fields of ``state.json``, in their order; the default one is that of a climb which nobody has begun.
-
-    Of several iterations at once each is in ``under_way``, and ``balance`` says whether agents or benches wait;
-    ``iteration`` and ``phase`` are those of one at a time. ``turn`` is the run of the verifier, and ``next`` what a
-    person can do; while it waits, what for. Since ``silent_since`` the provider's program has printed nothing.
-    """
+    """The fields of ``state.json``, in order; the default is a climb that never began."""
 
     status: str = "pending"
     run_id: str = ""
     started_at: str = ""
     iteration: int | None = None
-    phase: str | None = None
+    phase: str | None = None  # None with several at once, which ``under_way`` lists
     phase_started_at: str | None = None
     stop_reason: str | None = None
     ended_at: str | None = None
-    next: str = ""
-    turn: str = ""
+    next: str = ""  # for a person to do; the cause of a wait
+    turn: str = ""  # the run of the verifier
     silent_since: str = ""
     under_way: tuple[OpenIteration, ...] = ()
-    balance: str = ""
+    balance: str = ""  # whether agents or benches wait
     heartbeat_at: str | None = None
     pid: int = 0
     host: str = ""
@@ -99,7 +86,7 @@ class Picture(Struct, frozen=True):
         return self.next if self.status == "waiting" else ""
 
     def phase_in_words(self, is_for: bool = False) -> str:
-        """``in VERIFY of iteration 3 since 2026-01-01T00:00:00Z``, or ``for 5m``; "" where nobody is at work."""
+        """``in VERIFY of iteration 3 since 2026-01-01T00:00:00Z``, or ``for 5m``; "" if nobody is at work."""
         if not self.is_at_work:
             return ""
         if self.under_way:
@@ -112,7 +99,7 @@ class Picture(Struct, frozen=True):
 
 
 def read_picture(path: Path, is_held: bool = True) -> Picture:
-    """The default picture where none can be read. ``is_held``: a process holds the project's lock."""
+    """The default picture if none can be read. ``is_held``: a process holds the project's lock."""
     try:
         picture = from_plain(Picture, json.loads(path.read_text()))
     except (OSError, ValueError):
@@ -124,7 +111,6 @@ def read_picture(path: Path, is_held: bool = True) -> Picture:
 
 
 def describe_end(status: str, stop_reason: str | None) -> str:
-    """How the last invocation ended; the status itself where it has no end."""
     if status in (*ACTIVE_STATUSES, StopReason.INTERRUPTED):
         return status
     return _END_TEXTS.get(stop_reason or "", status)
@@ -136,7 +122,7 @@ def count_stages(under_way: Iterable[OpenIteration]) -> str:
 
 
 def seconds_since(moment: str | None) -> float:
-    """Seconds since a stored time; 0 where it is still to come, or is none."""
+    """0 for a time in the future, and for none."""
     try:
         return max((datetime.now(UTC) - datetime.fromisoformat(moment or "")).total_seconds(), 0.0)
     except (ValueError, TypeError):

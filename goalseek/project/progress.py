@@ -27,22 +27,15 @@ STANDARD_ERRORS = 4.0  # of a proportion
 
 
 class Progress(Struct, frozen=True):
-    """What a view shows between two records.
-
-    ``climb`` are the values of this epoch's baseline and of the keeps after it, oldest first; ``reasons`` of the last
-    iterations are newest first. ``usual`` are the median seconds of each phase. ``turn`` is that of the next proposal.
-    From ``read_at`` on, or from now where that is "", seconds are in no record.
-    """
-
     project: str
     standing: Standing = Standing()
-    climb: tuple[float, ...] = ()
-    reasons: tuple[str, ...] = ()
+    climb: tuple[float, ...] = ()  # the values of this epoch's baseline and keeps, oldest first
+    reasons: tuple[str, ...] = ()  # newest first
     spendings: tuple[BudgetUse, ...] = ()
-    turn: Turn = Turn(())
+    turn: Turn = Turn(())  # of the next proposal
     proposers: tuple[Proposer, ...] = ()
-    usual: dict[str, float] = {}
-    read_at: str = ""
+    usual: dict[str, float] = {}  # median seconds by phase
+    read_at: str = ""  # seconds since then are in no record; "": since now
 
 
 def progress_of(
@@ -53,7 +46,7 @@ def progress_of(
     invocation_spendings: tuple[BudgetUse, ...] = (),
     read_at: str = "",
 ) -> Progress:
-    """``own`` is the provider's name and model, ``invocation_spendings`` are those of the invocation's own bounds."""
+    """``own`` is the provider's name and model; ``invocation_spendings`` are of the invocation's own bounds."""
     records = list(newest_first)
     tries = [record for record in records if record.outcome != Outcome.BASELINE]
     keeps = [record for record in reversed(tries) if record.epoch == standing.epoch and record.outcome == Outcome.KEPT]
@@ -72,7 +65,7 @@ def progress_of(
 
 
 def own_label(manifest: Manifest, standing: Standing) -> str:
-    """Name and model of the provider itself, for whoever only looks: the command line may have named another one."""
+    """Name and model of the provider for a mere reader: the command line of the run may have named another one."""
     turn = standing.last.turn_of if standing.last else None
     if turn and turn not in labels_of(manifest.search):
         return turn.removesuffix(f" {FRESH}")
@@ -80,7 +73,7 @@ def own_label(manifest: Manifest, standing: Standing) -> str:
 
 
 def median_seconds(tries: Iterable[IterationRecord]) -> dict[str, float]:
-    """The median seconds of each phase, over the last ``MEDIAN_OF`` iterations that had it."""
+    """Median seconds of each phase, over its last MEDIAN_OF iterations."""
     times: dict[str, list[float]] = {}
     for record in tries:
         for phase, seconds in record.seconds.items():
@@ -90,14 +83,13 @@ def median_seconds(tries: Iterable[IterationRecord]) -> dict[str, float]:
 
 
 def median_iteration_seconds(newest_first: Iterable[IterationRecord]) -> float | None:
-    """The usual seconds of an iteration: the median of the last five. None where there was none but baselines."""
+    """None if there were only baselines."""
     tries = (record for record in newest_first if record.outcome != Outcome.BASELINE)
     seconds = [sum(record.seconds.values()) for record in islice(tries, PACE_ITERATIONS)]
     return median(seconds) if seconds else None
 
 
 def needs_settling(manifest: Manifest, standing: Standing) -> bool:
-    """Whether to settle: something was kept, the metric is noisy, and the best is not settled yet."""
     if not standing.keeps or not manifest.metric.settle:
         return False
     is_noisy = standing.noise.differed or manifest.metric.noise == "always"
@@ -105,10 +97,7 @@ def needs_settling(manifest: Manifest, standing: Standing) -> bool:
 
 
 def small_set_warning(metric: Metric, standing: Standing) -> str | None:
-    """A warning where five keeps or more have gained less than 4·√(p(1 - p)/n) on n examples, p being the baseline's.
-
-    None where ``metric.examples`` is not given, or the metric is no proportion.
-    """
+    """A warning if five keeps or more gained less than 4·√(p(1 - p)/n): n examples, baseline p; else None."""
     baseline, best = standing.origin, standing.best
     if metric.examples is None or baseline is None or best is None or standing.keeps < MIN_KEEPS:
         return None
@@ -124,7 +113,7 @@ def small_set_warning(metric: Metric, standing: Standing) -> str | None:
 
 
 def fruitless_warnings(standing: Standing) -> Iterator[str]:
-    """A warning where five candidates or more all gave the baseline's number, and one where no change merges."""
+    """A warning if five or more candidates all gave the baseline's number, and one if no change merges."""
     if (standing.unmoved or 0) >= MIN_FRUITLESS:
         yield "no candidate has moved the number: goalseek doctor says whether the verifier reads them"
     if standing.unmerged >= MIN_FRUITLESS:
@@ -135,7 +124,7 @@ def fruitless_warnings(standing: Standing) -> Iterator[str]:
 
 
 def guard_notice(manifest: Manifest, standing: Standing) -> str:
-    """A warning where the incumbent breaks the bound of a guard, which the ruler does not pin; else ""."""
+    """A warning if the incumbent breaks a guard's bound, which the ruler does not pin; else ""."""
     if standing.incumbent is None or standing.baseline is None:
         return ""
     subject = "the baseline" if not standing.keeps else "the incumbent"
@@ -143,7 +132,7 @@ def guard_notice(manifest: Manifest, standing: Standing) -> str:
 
 
 def direction_warning(metric: Metric, standing: Standing) -> str:
-    """A warning where the manifest's direction is not the one by which the incumbent was kept; else ""."""
+    """A warning if the manifest's direction is not that of the kept changes; else ""."""
     if not standing.keeps or standing.direction in ("", metric.direction):
         return ""
     return "the incumbent was chosen by the other direction: goalseek baseline --from HEAD starts from your own code"

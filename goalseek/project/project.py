@@ -47,17 +47,13 @@ PAUSE_SECONDS = 0.1
 
 
 class Lane:
-    """Where one iteration at a time is worked on: trees, and a supervisor of the programs that run in them.
-
-    Trees are made when they are first asked for, inside ``announce(root)``, and again where the plan has changed.
-    ``policy`` is its sandbox policy, with the manifest that it was made from; ``slot`` is the number of its bench.
-    """
+    """The trees of one iteration at a time, made on first use or for a changed plan, and their programs' supervisor."""
 
     def __init__(self, places: CachePaths, objects: Objects, programs: Supervisor, slot: int = 0) -> None:
         self.places = places
         self.programs = programs
-        self.policy: tuple[ManifestFile, SandboxPolicy] | None = None
-        self.slot = slot
+        self.policy: tuple[ManifestFile, SandboxPolicy] | None = None  # with the manifest that it was made from
+        self.slot = slot  # the number of its bench
         self.announce: TreeUpdateContext = contextlib.nullcontext
         self._objects = objects
         self._plan_key: tuple[object, ...] = ()
@@ -99,14 +95,7 @@ class Lane:
 
 
 class Project:
-    """The open repository, ledger and trees of one project, under its lock. ``open_project`` makes it.
-
-    ``folder`` is the manifest's in the user's checkout; of a manifest outside the repository, the repository's top.
-    With ``is_committed_only`` uncommitted changes of the ruler's files are no reason to refuse a baseline. With
-    ``is_by_timetable`` cron, say, begins one invocation after another. ``ends_at`` is on ``time.monotonic``. ``baton``
-    is given where several threads work on it; ``login_holders`` are those that use a login file now, by its path.
-    ``pulse`` is called by whatever waits.
-    """
+    """The open repository, ledger and trees of one project, under its lock. ``open_project`` makes it."""
 
     def __init__(
         self,
@@ -120,19 +109,19 @@ class Project:
         self.watch = watch
         self.ledger = Ledger(repository, loaded.results)
         self.config_reader = ConfigReader(loaded, self.ledger, places.prefix, table)
-        self.folder = self.config_reader.folder
+        self.folder = self.config_reader.folder  # the manifest's; the repository's top if that is outside of it
         self.activity = Activity(loaded.state, watch)
         self.run_id = self.standing.run_id
         self.began = ""
-        self.is_committed_only = False
-        self.is_by_timetable = False
+        self.is_committed_only = False  # uncommitted changes of ruler files do not prevent a baseline
+        self.is_by_timetable = False  # cron, for example, begins one invocation after another
         self.stop: Stop | None = None
-        self.ends_at: float | None = None
-        self.baton: Baton | None = None
-        self.login_holders: defaultdict[str, list[int]] = defaultdict(list)
+        self.ends_at: float | None = None  # on time.monotonic
+        self.baton: Baton | None = None  # set if several threads work on it
+        self.login_holders: defaultdict[str, list[int]] = defaultdict(list)  # iterations by the path of a login file
         self._provider = ProviderChoice(table)
         self.inodes = {path: path.stat().st_ino for path in (repository.own, loaded.logs) if path.exists()}
-        self.pulse: Callable[[], None] = lambda: None
+        self.pulse: Callable[[], None] = lambda: None  # every wait calls it
         # Last: it holds a lock, which nobody would let go if another of these raised after it.
         programs = Supervisor(places.owner, repository.own / PROGRAMS_LOCK)
         self.lane = Lane(places, repository.objects, programs)
@@ -156,7 +145,7 @@ class Project:
 
     @property
     def confines(self) -> SandboxPolicy:
-        """The sandbox policy of the programs. Raises GoalseekError where a demanded level cannot be had."""
+        """The sandbox policy of the programs. Raises GoalseekError if a demanded level is not available."""
         if self.lane.policy is None or self.lane.policy[0] is not self.loaded:
             policy = policy_for(self.loaded, self.repository.location, self.folder, self.places)
             self.lane.policy = (self.loaded, policy)
@@ -164,7 +153,7 @@ class Project:
 
     @contextlib.contextmanager
     def using_policy(self, policy: SandboxPolicy) -> Iterator[None]:
-        """While this block lasts, programs run under this policy, in trees of its own."""
+        """In this block programs run under this policy, in trees of its own."""
         previous = (self.loaded, self.confines)
         self.lane.policy = (self.loaded, policy)
         try:
@@ -173,10 +162,7 @@ class Project:
             self.lane.policy = previous
 
     def beside(self, pulse: Callable[[], None], iteration: int | None = None) -> Project:
-        """This project for another thread, that of an iteration, say: with phases and waits of its own, for lanes.
-
-        ``pulse`` is called while it waits; what that raises ends what it waits for.
-        """
+        """This project for another thread, with phases and waits of its own. An exception of ``pulse`` ends a wait."""
         other = copy.copy(self)
         other.watch = self.watch if iteration is None else self.watch.of(iteration)
         other.activity = self.activity.beside(other.watch)
@@ -184,31 +170,30 @@ class Project:
         return other
 
     def enter(self, lane: Lane) -> None:
-        """From now on works in the trees of this lane. Its programs see no other checkout that there is by now."""
+        """Work in the trees of this lane from now on. Its programs see no other checkout that exists by now."""
         self.lane = lane
         self._hide_new_checkouts()
         lane.announce = self.activity.making_tree
         lane.programs.pulse = self.beat
 
     def add_lane(self, name: str, slot: int = 0) -> Lane:
-        """A lane in a folder of this name in the cache, for programs beside those of others. Close it too."""
+        """A lane in a folder of this name in the cache. The caller closes it."""
         return Lane(self.places.beside(name), self.repository.objects, self.make_programs(), slot)
 
     def make_programs(self) -> Supervisor:
-        """Runs programs beside those of others. Close it too."""
+        """A supervisor of programs beside those of others. The caller closes it."""
         programs = self.lane.programs.beside(self._let_go)
         programs.pulse = self.pulse
         return programs
 
     def beat(self) -> None:
-        """Whatever waits calls it about twenty times a second."""
+        """Every wait calls it about twenty times a second."""
         self.activity.beat()
         self.pulse()
 
     def pause(self, seconds: float = PAUSE_SECONDS) -> None:
-        """Waits for so long; other threads of the climb work meanwhile."""
         self.beat()
-        with self._let_go():
+        with self._let_go():  # other threads of the climb work meanwhile
             time.sleep(seconds)
 
     def _let_go(self) -> AbstractContextManager[None]:
@@ -227,7 +212,7 @@ class Project:
             callbacks.callback(self.lane.close)
 
     def config(self, trees: tuple[str, str] | None = None) -> Config:
-        """The configuration, read afresh. ``trees``: see ``ConfigReader.read_pinned``."""
+        """``trees``: see ``ConfigReader.read_pinned``."""
         notes = self.config_reader.reload()
         self._hide_new_checkouts()
         return self.config_reader.read_pinned(self.confines.mounts, notes, trees)
@@ -238,21 +223,20 @@ class Project:
             self.lane.policy = (loaded, structs.replace(policy, elsewhere=other_folders(self.repository.location)))
 
     def config_of(self, manifest: Manifest, changed_paths: frozenset[str] = frozenset()) -> Config:
-        """The configuration that follows from a manifest, whatever was pinned; ``changed_paths`` are candidates'."""
+        """The configuration by a manifest, whatever is pinned; ``changed_paths`` are candidates'."""
         return self.config_reader.read(manifest, self.confines.mounts, changed_paths=changed_paths)
 
     def config_for_baseline(self) -> Config:
-        """The configuration for a new baseline: keys from the manifest, which is read afresh, whatever was pinned."""
+        """The configuration by the manifest, read afresh, whatever is pinned."""
         self.config_reader.reload_strictly()
         return self.config_of(self.loaded.manifest)
 
     def differences_from_head(self) -> HeadDifferences:
-        """What a new baseline would adopt of manifest and HEAD, and whose code it could start from."""
         baseline = self.standing.baseline
         return differences_of_head(self.loaded, self.repository.location, baseline.commit if baseline else "")
 
     def provider(self) -> ProviderChain:
-        """The provider that was asked for, or the manifest's. Raises GoalseekError where none can start."""
+        """The provider of the command line, or else of the manifest. Raises GoalseekError if none can start."""
         return self._provider.build(self.loaded)
 
     def has_provider(self) -> bool:
@@ -287,7 +271,7 @@ class Project:
         )
 
     def show(self, status: str, iteration: int | None, phase: str | None, **fields: Any) -> None:
-        """Shows what it does now: the picture with these ``fields``, and with those of the standing."""
+        """Show a picture with these ``fields`` and the standing's."""
         now, standing = format_moment(), self.standing
         picture = Picture(
             status,
@@ -310,7 +294,7 @@ class Project:
 
 
 def _agent_history(history: History, standing: Standing, label: str) -> list[AgentCommit]:
-    """What this standing has that was kept in its epoch after the record of the number ``label``, oldest first."""
+    """Commits for the changes of this epoch kept after record number ``label``, oldest first."""
     assert standing.incumbent
     if label == str(standing.incumbent.seq):
         return []

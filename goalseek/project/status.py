@@ -1,4 +1,4 @@
-"""The overview that ``status`` shows: standing, ``state.json``, differences from the ruler, and what to type next."""
+"""The overview of ``status``: standing, ``state.json``, differences from the ruler, and the next command."""
 
 from __future__ import annotations
 
@@ -40,32 +40,26 @@ _LEFT_OUT_WHERE_EMPTY = ("unit", "under_way", "balance", "questions")
 
 
 class Overview(Struct, frozen=True):
-    """What ``status`` shows. ``standing`` is that of the run, with spend that is not recorded yet.
-
-    ``waits`` is the oldest question that waits for a person, ``word`` the approval given to it, ``questions`` are all.
-    ``readable`` are notes on answers that candidate code can read; ``unsent`` is on notifications that failed.
-    """
-
     project: str
     picture: Picture
-    standing: Standing
+    standing: Standing  # of the run, with spend that is not recorded yet
     run_id: str
     silent: str
     limits: tuple[str, ...]
     differs: tuple[str, ...]
     warnings: tuple[str, ...]
-    readable: tuple[str, ...]
-    unsent: str
+    readable: tuple[str, ...]  # notes on answers that candidate code can read
+    unsent: str  # on notifications that failed
     cost: str
-    waits: Question | None
-    word: Approval | None
+    waits: Question | None  # the oldest that waits for a person
+    word: Approval | None  # the answer to it
     questions: tuple[Question, ...]
     next: str
     folder: str
     turn: Turn
 
     def plain(self) -> dict[str, Any]:
-        """What ``status --json`` prints; ``first`` is the first baseline where the gain is counted from another."""
+        """The JSON of ``status``; ``first`` is the first baseline if the gain is counted from another."""
         standing, last = self.standing, self.standing.last
         values = {
             **structs.asdict(self.picture),
@@ -86,10 +80,9 @@ class Overview(Struct, frozen=True):
 def read_overview(
     loaded: ManifestFile, location: Location | None = None, readable: tuple[str, ...] | None = None
 ) -> Overview:
-    """The overview, from records and ``state.json``. It holds no lock, so it can be asked while a climb is at work.
+    """The overview, without a lock, so also while a climb is at work. Raises GoalseekError outside a repository.
 
-    ``location`` is that of the repository, where it is known; ``readable`` those notes, for which shared files are
-    read, from an earlier overview. Raises GoalseekError outside a repository.
+    ``readable`` are those notes of an earlier overview, as shared files are read for them.
     """
     manifest = loaded.manifest
     location = location or locate(loaded.folder / manifest.project.repo)
@@ -162,10 +155,10 @@ def read_overview(
 
 
 def _limit_text(loaded: ManifestFile, standing: Standing, picture: Picture) -> str:
-    """The limit at which ``iterate`` would stop at once, with what to do about it; "" for none.
+    """The limit at which ``iterate`` would stop at once, with a remedy; "" for none.
 
-    What the calls of an unfinished iteration used is in no record, nor what another iteration would take: that the last
-    invocation ended at such a limit is known from its ``picture``, and holds as long as the limits are the same.
+    No record has the spend of unfinished calls, or of another iteration: only the ``picture`` says that the last
+    invocation ended at such a limit, which holds while the limits are the same.
     """
     manifest = loaded.manifest
     failures = standing.provider_failures
@@ -201,10 +194,7 @@ def _next_step(picture: Picture, standing: Standing, limit_text: str, promote_hi
 
 
 def _promote_hint(manifest: Manifest, standing: Standing) -> str:
-    """A sentence on what ``goalseek promote`` may take home, keeps of an earlier ruler included; "" for nothing.
-
-    It leaves open which of that HEAD has already: only merges of git, which promote makes, tell.
-    """
+    """A sentence on ``goalseek promote``, even if HEAD has it all, as only merges tell that; "" if nothing was kept."""
     promote = "goalseek promote takes home what HEAD lacks of"
     if warning := standing.worse_than_baseline:
         return warning

@@ -47,7 +47,7 @@ class Until(Struct, frozen=True):
 
 
 class Ends(Struct, frozen=True):
-    """The bounds of one invocation, not of the run: iterations, seconds, a condition on the best."""
+    """The bounds of one invocation, not of the run."""
 
     count: int | None = None
     seconds: float | None = None
@@ -69,7 +69,7 @@ class Ends(Struct, frozen=True):
 
 
 def parse_until(text: str, names: tuple[str, ...]) -> Until:
-    """Parses ``accuracy>=0.99``. Raises ValueError with the right form."""
+    """Parse ``accuracy>=0.99``. Raises ValueError with the right form."""
     match = re.fullmatch(r"\s*(.+?)\s*(>=|<=|==|!=|>|<)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*", text)
     if not match:
         raise ValueError(f"{text!r}: write '{names[0]}>=0.99', say; the name is one of {', '.join(names)}")
@@ -80,10 +80,10 @@ def parse_until(text: str, names: tuple[str, ...]) -> Until:
 
 
 def request_stop(own: Path) -> Holder | None:
-    """Asks the climb at work to stop. Gives the holder of the lock, or None where nobody holds it.
+    """Ask the climb at work to stop, and return the lock's holder; None if nobody holds it.
 
-    ``own`` is the project's folder in the common git directory, which all its worktrees share. Raises GoalseekError
-    where the holder does not look for such a request, as only a climb does.
+    ``own`` is the project's folder in the common git directory, which all worktrees share. Raises GoalseekError if the
+    holder is no climb, as only a climb looks for requests.
     """
     deadline = time.monotonic() + _HOLDER_WAIT_SECONDS
     while (holder := lock_holder(own)) and not holder.pid and time.monotonic() < deadline:
@@ -101,7 +101,7 @@ def request_stop(own: Path) -> Holder | None:
 
 
 def take_stop_request(own: Path) -> Stop | None:
-    """The stop that was requested of this process, or None. The request is removed, also one of an earlier run."""
+    """The stop requested of this process, or None. Removes the request, also one of an earlier run."""
     path = own / _REQUEST_FILE
     try:
         request = path.read_bytes()
@@ -121,7 +121,7 @@ def _request_for(holder: Holder) -> bytes:
 
 
 def read_pending_run(own: Path) -> str:
-    """The id of the run that begins with the next iteration, or began last; "" where the project has none."""
+    """The id of the run that begins with the next iteration, or began last; "" if there is none."""
     try:
         return (own / "run").read_text().strip()
     except OSError:
