@@ -161,6 +161,7 @@ class PhaseSeconds:
         self._phase = ""
         self._counted_until = 0.0
         self._stored_at = clock()
+        self._is_stored = True
 
     @contextlib.contextmanager
     def of(self, phase: str) -> Iterator[Timing]:
@@ -187,11 +188,18 @@ class PhaseSeconds:
 
     def forget(self) -> None:
         self._checkpoints.forget(SECONDS)
+        self._is_stored = True
+
+    def close(self) -> None:
+        """Stores what is not stored yet: status and the limits of the next process count it."""
+        if not self._is_stored:
+            self._checkpoints.note_seconds(self.phases)
 
     def _count(self, now: float, must_store: bool) -> None:
         self.phases[self._phase] = self.phases.get(self._phase, 0.0) + now - self._counted_until
         self._counted_until = now
-        if must_store or now - self._stored_at >= BEAT_SECONDS:  # what a phase took, its checkpoint says too
+        self._is_stored = must_store or now - self._stored_at >= BEAT_SECONDS  # a phase's checkpoint says it too
+        if self._is_stored:
             self._stored_at = now
             self._checkpoints.note_seconds(self.phases)
 
@@ -259,6 +267,10 @@ class Activity:
             self._write()
         if self.phase_seconds:
             self.phase_seconds.beat()
+
+    def close(self) -> None:
+        if self.phase_seconds:
+            self.phase_seconds.close()
 
     def _seconds_since_write(self) -> float:
         return time.monotonic() - self._written_at

@@ -210,6 +210,7 @@ class Project:
         with contextlib.ExitStack() as callbacks:
             callbacks.callback(self.repository.close)
             callbacks.callback(self.lane.close)
+            callbacks.callback(self.activity.close)
 
     def config(self, trees: tuple[str, str] | None = None) -> Config:
         """``trees``: see ``ConfigReader.read_pinned``."""

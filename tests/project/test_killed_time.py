@@ -86,6 +86,13 @@ def test_a_baseline_that_is_killed_again_and_again_ends_at_the_limit(project: Pr
     assert record["seconds"]["VERIFY"] > 1.5
 
 
+def test_a_short_phase_counts_as_soon_as_its_command_has_ended(project: Project) -> None:
+    told = 0.0
+    for phase in ("READ_CONTEXT", "COMMIT", "VERIFY"):
+        assert f"done: {phase}" in project.run("step").stdout
+        assert told < (told := spent(project)), phase
+
+
 @pytest.mark.slow
 def test_a_settling_and_a_look_that_are_killed_are_charged_with_the_next(project: Project) -> None:
     noisy = JUDGE.replace("cp answer.json", 'sed "s/,/.$GOALSEEK_SEED,/" answer.json >')
