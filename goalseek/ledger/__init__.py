@@ -1,4 +1,1 @@
-"""The ledger: the chain of commits that seals the records, ``results.jsonl``, and all that is derived of them.
-
-It imports the floors up to measurement.
-"""
+"""The ledger: the chain of commits that seals the records, ``results.jsonl``, and everything derived from them."""

@@ -1,7 +1,4 @@
-"""The artifact folders of iterations: which folders and outputs stay, where an attempt writes, and files for people.
-
-Records and commits are not touched.
-"""
+"""Artifact folders of iterations: pruning, archived attempts, files for people. Never touches records or commits."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ _NAME = re.compile(r"[0-9]{4,}", re.ASCII)
 
 
 def run_folders(runs: Path) -> list[Path]:
-    """The artifact folders, oldest iteration first, without symbolic links and folders with other names."""
+    """Oldest iteration first; symbolic links and folders with other names are left out."""
     with contextlib.suppress(FileNotFoundError), os.scandir(runs) as listing:
         names = [item.name for item in listing if _NAME.fullmatch(item.name) and item.is_dir(follow_symlinks=False)]
         return [runs / name for name in sorted(names, key=int)]
@@ -49,12 +46,12 @@ def run_folders(runs: Path) -> list[Path]:
 
 
 def is_run_folder(folder: Path) -> bool:
-    """Whether an iteration wrote the folder: it has a checkpoint or a record, which name run and seal."""
+    """Whether an iteration wrote it: its checkpoint or record names run and seal."""
     return any({"run_id", "seal"} <= read_object(path).keys() for path in folder.glob("*.json"))
 
 
 def is_foreign(folder: Path) -> bool:
-    """Whether an iteration must not write there: not ours, and not as a kill before the first checkpoint leaves it."""
+    """Whether an iteration must not write there: neither ours nor left by a kill before the first checkpoint."""
     if not os.path.lexists(folder):
         return False
     if folder.is_symlink() or not folder.is_dir():
@@ -63,9 +60,9 @@ def is_foreign(folder: Path) -> bool:
 
 
 def old_run_folders(runs: Path, newest: int | None, standing: Standing) -> list[Path]:
-    """Our folders beyond the ``newest`` so many, oldest first; None keeps all.
+    """Our folders beyond the ``newest`` ones, oldest first; None keeps all.
 
-    Those of the baseline, of the best and of iterations under way stay however old they are.
+    Those of the baseline, the best and iterations under way always stay.
     """
     if newest is None:
         return []
@@ -77,7 +74,7 @@ def old_run_folders(runs: Path, newest: int | None, standing: Standing) -> list[
 
 
 def prune_artifacts(runs: Path, log: LogTable, standing: Standing, history: History) -> None:
-    """Removes the folders and outputs that the manifest does not keep; what cannot be removed is tried again later."""
+    """Remove folders and outputs that the manifest does not keep; a failed removal is tried again later."""
     last = standing.last
     if last is None:
         return
@@ -88,7 +85,7 @@ def prune_artifacts(runs: Path, log: LogTable, standing: Standing, history: Hist
 
 
 def prune_outputs(folders: Sequence[Path], log: LogTable, standing: Standing, history: History) -> None:
-    """Removes from these folders the outputs of decided iterations that ``log.keep_outputs`` does not keep."""
+    """Remove outputs of decided iterations that ``log.keep_outputs`` does not keep."""
     folders = [folder for folder in folders if (folder / OUTPUTS).is_dir()]
     staying: set[int] = set()
     if log.keep_outputs == "best" and standing.best:
@@ -115,7 +112,7 @@ def clear_attempts(folder: Path) -> None:
 
 
 def archive_attempt(folder: Path, number: int) -> None:
-    """Moves the files of attempt ``number``, which was no candidate, into its own folder: the next one writes here."""
+    """Move the files of attempt ``number``, which was no candidate: the next one writes here."""
     target = folder / ATTEMPTS / str(number)
     if target.exists():
         return
@@ -125,7 +122,7 @@ def archive_attempt(folder: Path, number: int) -> None:
 
 
 def publish_candidate(folder: Path, source: Path, top_attempt: int) -> None:
-    """Copies a new candidate's change from ``source`` to ``folder``; the files of ``top_attempt`` move to its own."""
+    """Copy a new candidate's change from ``source``; the files of ``top_attempt`` move to its own folder."""
     _move_attempt(folder, folder / ATTEMPTS / str(top_attempt))
     for name in (*_CHANGE_FILES, "plan.md"):
         remove_if_exists(folder / name)
@@ -143,14 +140,14 @@ def _move_attempt(folder: Path, target: Path) -> None:
 
 
 def list_attempt_files(folder: Path, names: tuple[str, ...]) -> list[str]:
-    """Which of these files the other attempts have, such as ``1/verifier.log``, oldest attempt first."""
+    """Those that other attempts have, such as ``1/verifier.log``, oldest attempt first."""
     numbers = sorted(int(path.name) for path in (folder / ATTEMPTS).glob("*") if path.name.isdigit())
     paths = (f"{number}/{name}" for number in numbers for name in names)
     return [path for path in paths if (folder / ATTEMPTS / path).is_file()]
 
 
 def write_prompt(run_folder: Path, name: str, text: str) -> None:
-    """Writes the prompt of a call, such as ``plan-2``, also as the newest one: ``prompt.md``."""
+    """``name`` is a call, such as ``plan-2``; ``prompt.md`` holds the newest."""
     (run_folder / PROMPTS).mkdir(exist_ok=True)
     for path in (run_folder / PROMPTS / f"{name}.md", run_folder / "prompt.md"):
         path.write_text(text, encoding="utf-8", errors="replace")

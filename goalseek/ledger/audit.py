@@ -1,10 +1,7 @@
-"""The audit of a ledger: records, git objects, refs, ``results.jsonl`` and run folders compared, differences named.
+"""The audit of a ledger: compares records, git objects, refs, ``results.jsonl`` and run folders.
 
-Only ``--rebuild`` changes anything: ``results.jsonl`` is then written again from git.
-
-Seals can be checked only with the secret that made them. Records that were sealed with another one are listed, and
-checked against git alone. They are no difference: nobody can put one below a record that was sealed here. In a clone
-without any secret, the branch, ``results.jsonl`` and the run folders may be absent.
+Only the secret that made a seal can check it. A record sealed with another one is checked against git alone, and is no
+difference: nobody can put one below a record that was sealed here.
 """
 
 from __future__ import annotations
@@ -48,8 +45,6 @@ _ABSENT = object()
 
 
 class Deviation(Struct, frozen=True):
-    """One difference: what it is, where it is, what should be there, and what is."""
-
     what: str
     where: str
     expected: str
@@ -57,7 +52,7 @@ class Deviation(Struct, frozen=True):
 
 
 class Audit(Struct, frozen=True):
-    """The result of an audit. ``seals`` says whether the seals were checked, or why not."""
+    """``seals`` says whether the seals were checked, or why not."""
 
     records: int
     deviations: tuple[Deviation, ...]
@@ -66,7 +61,7 @@ class Audit(Struct, frozen=True):
 
 
 class LedgerEntry(Struct, frozen=True, dict=True):
-    """A ledger commit; ``before`` is the one that it follows, "" for the root. What is no record raises ValueError."""
+    """``before`` is the commit that it follows, "" for the root. Without a record, the properties raise ValueError."""
 
     commit: Commit
     before: str
@@ -82,12 +77,12 @@ class LedgerEntry(Struct, frozen=True, dict=True):
 
 
 def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = False) -> Audit:
-    """Names every difference; only the lock's holder may call it. ``is_rebuilding`` first writes ``results.jsonl``."""
+    """Needs the project's lock. Only ``is_rebuilding`` changes anything: it first writes ``results.jsonl`` from git."""
     if is_rebuilding:
         repository.objects.bring_back()
     seal, seals = None, SEALS_CHECKED
     try:
-        seal = Seal((repository.own / "secret").read_bytes())  # makes no secret where there is none
+        seal = Seal((repository.own / "secret").read_bytes())  # Seal.open would make a secret
     except FileNotFoundError:
         seals = "seals not checked: the secret is not here, but where the climb ran"
     except OSError as error:
@@ -105,7 +100,7 @@ def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = Fa
 
 
 class _Auditor:
-    """``notes`` gets what is worth knowing and no difference, ``foreign`` by key the records of other ones."""
+    """``notes`` are no differences; ``foreign`` holds the numbers of records sealed with other keys, by key."""
 
     def __init__(self, loaded: ManifestFile, repository: Repository, refs: Refs, seal: Seal | None) -> None:
         self.notes: list[str] = []
@@ -134,10 +129,10 @@ class _Auditor:
         ]
         self._entries = [LedgerEntry(*pair) for pair in zip(commits, befores, strict=True)][::-1]
         self.lines = [entry.commit.last_line for entry in self._entries]
-        self._standing = None if self._broken else Standing()  # None where it cannot be computed
+        self._standing = None if self._broken else Standing()  # None if it cannot be computed
 
     def rebuild(self) -> str:
-        """Writes ``results.jsonl`` again, if the whole chain can be read. Gives what was done, in words."""
+        """Write ``results.jsonl`` from git if the whole chain can be read; returns a sentence for people."""
         if self._broken or any(deviation for entry in self._entries for deviation in _message_deviations(entry)):
             return f"{RESULTS} was left as it is: the chain in git is not whole"
         make_log_folders(self._loaded)
@@ -222,7 +217,7 @@ class _Auditor:
             has_base = record.schema > 1 and record.outcome != Outcome.BASELINE
             incumbent = standing.incumbent.commit if has_base and standing.incumbent else None
             base = record.base_commit_hash
-            # What was tried beside others and moved nothing may stand on an earlier incumbent of the epoch.
+            # A parallel attempt that moved nothing may stand on an earlier incumbent of the epoch.
             if record.may_be_late and record.commit_hash:
                 incumbent = self._tips.get(record.parent_commit_hash or "", incumbent)
             elif record.may_be_late and base in self._tips.values():
@@ -244,7 +239,7 @@ class _Auditor:
                 yield Deviation("the seal does not hold", f"{folder.name}/{name}", "goalseek's seal", "another")
 
     def _check_commits(self, record: IterationRecord, tip: str) -> Iterator[Deviation]:
-        """Every difference between the record and the commits that it names; a ``tip`` of "" is not known."""
+        """A ``tip`` of "" is unknown."""
         where = f"record {record.seq}"
         candidate = yield from self._load_commit(record.commit_hash, f"{where}, commit_hash")
         parent = yield from self._load_commit(record.parent_commit_hash, f"{where}, parent_commit_hash")
@@ -257,7 +252,7 @@ class _Auditor:
         if candidate and rollback:
             yield from self._check_rollbacks(record, candidate, parent, rollback)
         for base, names in record.moved_versions if tip else ():
-            # Each version that was moved to a later tip is on a tip of its base, its tries one on another.
+            # A version that moved to a later tip is on a tip of its base; its tries are one on another.
             parents = [one for one, incumbent in self._tips.items() if incumbent == base]
             for name in names:
                 commit = yield from self._check_try(record, name, parents or [f"a tip of {base}"])
@@ -266,7 +261,6 @@ class _Auditor:
                 parents = [name]
 
     def _load_commit(self, name: str | None, where: str) -> Generator[Deviation, None, Commit | None]:
-        """Returns (as a generator) the commit; yields a difference where it is not there."""
         if name is None:
             return None
         try:
@@ -319,7 +313,6 @@ class _Auditor:
     def _check_try(
         self, record: IterationRecord, name: str, parents: Sequence[str]
     ) -> Generator[Deviation, None, Commit | None]:
-        """Returns (as a generator) the commit of an earlier try, whose parent must be one of these."""
         commit = yield from self._load_commit(name, f"record {record.seq}, attempts")
         if commit and (found := " ".join(commit.parents)) not in parents:
             yield from _value_deviations("another parent than recorded", f"earlier try {name}", parents[-1], found)
@@ -328,7 +321,7 @@ class _Auditor:
     def _check_rollbacks(
         self, record: IterationRecord, candidate: Commit, parent: Commit | None, last: Commit
     ) -> Iterator[Deviation]:
-        """Checks the reverts of every attempt; ``last``, the recorded one, reverts the first attempt."""
+        """Check the reverts of every attempt; ``last``, the recorded one, reverts the first attempt."""
         attempts: list[Commit | None] = [parent]
         for name in record.earlier_commits:
             attempts.append((yield from self._load_commit(name, f"record {record.seq}, attempts")))
@@ -376,7 +369,7 @@ class _Auditor:
         oldest = self._entries[0] if self._broken and self._entries else None
         first = (
             oldest.record.seq if oldest and not any(_message_deviations(oldest)) else 0
-        )  # what is before cannot be read
+        )  # earlier ones cannot be read
         *lines, torn = self._loaded.results.read_bytes().split(b"\n")
         if torn:
             where, end = f"{RESULTS} line {len(lines) + 1}", "a line with its end"
@@ -394,7 +387,7 @@ class _Auditor:
                 what = "a line is missing" if actual is None else "a line was changed"
             values = _describe_value(_line_text(wanted)), _describe_value(_line_text(actual))
             deviations = [Deviation(what, where, *values)]
-            with contextlib.suppress(ValueError, RecursionError):  # where both are JSON, member by member
+            with contextlib.suppress(ValueError, RecursionError):  # member by member, if both are JSON
                 rows = json.loads(wanted or b""), json.loads(actual or b"")
                 deviations = list(_row_deviations(what, where, *rows)) or deviations
             yield from deviations
@@ -410,7 +403,7 @@ def _ruler_digest(objects: Objects, tree: str) -> str:
 
 
 def _shared_fields(expected: Any, stored: Any) -> tuple[Any, Any]:
-    """Both without the fields that only one has, at any depth: a snapshot of another version has other fields."""
+    """Both without the fields that only one has, at any depth: another version's snapshot has other fields."""
     if not isinstance(expected, dict) or not isinstance(stored, dict):
         return expected, stored
     both = {name: _shared_fields(value, stored[name]) for name, value in expected.items() if name in stored}
@@ -433,7 +426,7 @@ def _message_deviations(entry: LedgerEntry) -> Iterator[Deviation]:
 
 
 def _row_deviations(what: str, where: str, expected: Any, found: Any, path: str = "") -> Iterator[Deviation]:
-    """A difference for every path at which two JSON values differ; ``path`` is that of both values."""
+    """One for each path at which two JSON values differ."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for key in dict.fromkeys([*expected, *found]):
             members = expected.get(key, _ABSENT), found.get(key, _ABSENT)
@@ -450,7 +443,6 @@ def _value_deviations(what: str, where: str, expected: object, found: object) ->
 
 
 def _describe_value(value: object) -> str:
-    """A value as text: a string as it is, "nothing" for None, the rest as JSON; cut after 200 characters."""
     if value is None:
         return _NOTHING
     text = value if isinstance(value, str) else json.dumps(value)

@@ -1,7 +1,6 @@
-"""Checkpoints of an iteration: the result of each phase, stored before the next begins, so that a kill loses none.
+"""Checkpoints: each phase's result, stored before the next phase begins, so that a kill loses none.
 
-A checkpoint is used only where it names this run, the ledger commit before it, the digest of the phase's input, and
-carries the seal of all that; any other is ignored. The active seconds of each phase are stored the same way.
+One is used only if its run, the record before it, the digest of the phase's input and its seal all match.
 """
 
 from __future__ import annotations
@@ -31,16 +30,15 @@ _STORED = re.compile(rf"(rejected-)?({_ANSWERS})(?:-([1-9][0-9]*))?")
 
 
 def key_of(seal: str) -> str | None:
-    """The key that a seal says it was made with; None for what has not a seal's form."""
+    """The key that the seal names; None for text of another form."""
     match = _FORM.fullmatch(seal)
     return match[1] if match else None
 
 
 class Seal:
-    """Seals with a secret that was made at the first run. Without a sandbox it finds accidents, not forgery.
+    """Seals with a secret made at the first run. Without a sandbox they find accidents, not forgery.
 
-    A seal begins with its ``key``, a short public digest of the secret, which says who can check it. A clone that
-    continues the climb makes a secret, and so a key, of its own.
+    Each begins with ``key``, a public digest of the secret. A clone that continues the climb makes its own secret.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -49,7 +47,7 @@ class Seal:
 
     @classmethod
     def open(cls, folder: Path) -> Seal:
-        """Reads the secret of this folder, or makes it, readable by its owner alone; under the project's lock only."""
+        """Read the folder's secret, or make one that only its owner can read. Needs the project's lock."""
         path = folder / "secret"
         if not path.exists():
             import secrets
@@ -63,30 +61,29 @@ class Seal:
         return f"{self.key}-{self.digest(*parts)}"
 
     def digest(self, *parts: str) -> str:
-        """The HMAC of these texts, in this order, as 64 hexadecimal digits."""
+        """HMAC-SHA256 of the texts in this order, as hexadecimal digits."""
         joined = b"".join(len(raw).to_bytes(8, "big") + raw for raw in (part.encode() for part in parts))
         return hmac.digest(self._secret, joined, "sha256").hex()
 
     def of_record(self, row: Mapping[str, Any], before: str) -> str:
-        """The seal of a record, as plain JSON, whose ledger commit follows ``before``, "" for the root."""
+        """``row`` is the record as plain JSON; ``before`` is the ledger commit that it follows, "" for the root."""
         return self.of("record", before, to_line({**row, "seal": ""}))
 
     def expected(self, row: Mapping[str, Any], before: str) -> str | None:
-        """The seal that a record must have; None for one that names another key, and cannot be checked here."""
+        """None if the record names another key, and cannot be checked here."""
         seal = self.of_record(row, before)
         return seal if key_of(str(row.get("seal"))) in (None, self.key) else None
 
     def holds(self, seal: str, *parts: str) -> bool:
-        """Whether this is the seal of these texts under our key; another's never holds."""
         return hmac.compare_digest(seal.encode("utf-8", "replace"), self.of(*parts).encode())
 
     def seed(self, run_id: str, iteration: int, measurement: int) -> int:
-        """The seed of one measurement, 0 to 2**31 - 1: different for each, the same when it is resumed."""
+        """0 to 2**31 - 1: different for each measurement, the same if it is resumed."""
         return int(self.digest("seed", run_id, str(iteration), str(measurement))[:8], 16) & 0x7FFFFFFF
 
 
 class CheckpointName(Struct, frozen=True):
-    """Which answer of an iteration is stored, its number among those of its kind, and whether it is a rejection."""
+    """``number`` counts the answers of one kind in an iteration."""
 
     answer: str
     number: int = 1
@@ -102,13 +99,13 @@ class CheckpointName(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> CheckpointName | None:
-        """The name that a file has without its ending; None where it is no phase's answer."""
+        """Parse a file name without its ending; None if it is no phase's answer."""
         match = _STORED.fullmatch(text)
         return cls(match[2], int(match[3] or 1), bool(match[1])) if match else None
 
 
 class Begun(Struct, frozen=True):
-    """How an iteration began: its number, the number and seal of the record that it followed, and where it proposes."""
+    """``seq`` and ``follows`` are number and seal of the record before it; ``slot`` is where it proposes."""
 
     iteration: int
     seq: int
@@ -117,7 +114,7 @@ class Begun(Struct, frozen=True):
 
 
 class Checkpoint(Struct, frozen=True):
-    """A phase's answer; its ``seal`` is the digest of the next phase's input. In a file the value is plain JSON."""
+    """``seal`` is the input digest of the next phase. In a file, ``value`` is plain JSON."""
 
     value: Any
     made_from: str
@@ -125,7 +122,7 @@ class Checkpoint(Struct, frozen=True):
     seconds: float
 
     def decoded(self, kind: type, input_digest: str) -> Checkpoint | None:
-        """The same with a value of this kind, read from JSON; None if it is none, or was made from another input."""
+        """The same, its value read from JSON; None if that is not of ``kind``, or was made from another input."""
         if self.made_from != input_digest:
             return None
         try:
@@ -135,10 +132,7 @@ class Checkpoint(Struct, frozen=True):
 
 
 class Checkpoints:
-    """The checkpoints of one iteration, in its run folder; ``follows`` is the seal of the record before it.
-
-    Without a ``seal``, for whoever only looks, the seals are believed.
-    """
+    """``follows`` is the seal of the record before the iteration. Without ``seal``, for readers, seals are believed."""
 
     def __init__(self, folder: Path, seal: Seal | None, run_id: str, follows: str) -> None:
         self.folder = folder
@@ -147,28 +141,26 @@ class Checkpoints:
         self._follows = follows
 
     def of_run(self, run_id: str) -> Checkpoints:
-        """Those of another run, after the same record."""
         return Checkpoints(self.folder, self._seal, run_id, self._follows)
 
     def load(self, name: CheckpointName, kind: type[Value], input_digest: str) -> Checkpoint | None:
-        """The checkpoint, or None where there is none of this run with a valid seal and this input digest."""
+        """None if this run has none with a valid seal and this input digest."""
         stored = self._read(name)
         return stored.decoded(kind, input_digest) if stored else None
 
     def save(self, name: CheckpointName, value: Any, input_digest: str, seconds: float) -> Checkpoint:
-        """Stores a phase's result: a temporary name, fsync, rename."""
         content, seal = self._encode(name, value, input_digest, seconds)
         write_atomic(self.folder / f"{name}.json", content, durable=True)
         return Checkpoint(value, input_digest, seal, seconds)
 
     def note_seconds(self, phases: Mapping[str, float]) -> None:
-        """Stores active seconds without fsync, if it can: a power cut may lose them, a kill does not."""
+        """Errors are ignored and nothing is fsynced: a power cut may lose them, a kill does not."""
         with contextlib.suppress(OSError):
             content, _ = self._encode(SECONDS, {"phases": phases}, str(SECONDS), 0.0)
             write_atomic(self.folder / f"{SECONDS}.json", content)
 
     def load_seconds(self) -> dict[str, float]:
-        """The active seconds by phase that are stored; none where no phase was begun."""
+        """Active seconds by phase; empty before the first."""
         stored = self.load(SECONDS, dict[str, dict[str, float]], str(SECONDS))
         return dict(stored.value.get("phases", {})) if stored else {}
 
@@ -187,7 +179,7 @@ class Checkpoints:
         return f'{body[:-1]},"seal":"{seal}"}}\n'.encode(), seal
 
     def stored(self) -> dict[CheckpointName, Checkpoint]:
-        """The phases' answers of this run: of two with the same input digest, an attempt comes before a verdict."""
+        """This run's answers by file name: of two with one input digest, an attempt comes before a verdict."""
         answers = {}
         for path in sorted(self.folder.glob("*.json")):
             if (name := CheckpointName.parse(path.stem)) and (stored := self._read(name)):
@@ -195,7 +187,6 @@ class Checkpoints:
         return answers
 
     def _read(self, name: CheckpointName) -> Checkpoint | None:
-        """A checkpoint's file, where it is one of this run, after the same record, and sealed."""
         stored = _read_sealed(f"{self.folder}/{name}.json", self._seal) or {}
         try:
             if (stored["name"], stored["run_id"], stored["follows"]) != (str(name), self.run_id, self._follows):
@@ -206,7 +197,7 @@ class Checkpoints:
 
     @staticmethod
     def stored_value(folder: Path, name: CheckpointName, seal: Seal) -> Any:
-        """The value of a recorded iteration's checkpoint, as plain JSON; None where it is gone, or not sealed by us."""
+        """As plain JSON, of a recorded iteration; None if it is gone, or not sealed by us."""
         stored = _read_sealed(f"{folder}/{name}.json", seal)
         return stored.get("value") if stored else None
 
@@ -231,7 +222,7 @@ def _read_sealed(path: Path | str, seal: Seal | None) -> dict[str, Any] | None:
 
 
 def chain(answers: Mapping[CheckpointName, Checkpoint], input_digest: str) -> list[CheckpointName]:
-    """The names of the answers from this input digest on, each made from the one before."""
+    """The answers from this input digest on, each made from the one before."""
     following: dict[str, tuple[CheckpointName, str]] = {}
     for name, stored in answers.items():
         following.setdefault(stored.made_from, (name, stored.seal))
@@ -248,10 +239,7 @@ SECONDS = CheckpointName("seconds")
 
 
 class Flight:
-    """The iterations that are under way beside each other, each from its beginning to its record, in ``runs/flight``.
-
-    Without a ``seal``, for whoever only looks, the seals are believed.
-    """
+    """Iterations under way in parallel, from begin to record. Without ``seal``, for readers, seals are believed."""
 
     def __init__(self, runs: Path, seal: Seal | None, run_id: str) -> None:
         self.folder = runs / "flight"
@@ -263,7 +251,7 @@ class Flight:
         return [checkpoint.value for checkpoint in stored if checkpoint]
 
     def numbers(self) -> set[int]:
-        """The numbers of all, also of those that a run which was given up had begun."""
+        """Includes those begun by a run that was given up."""
         paths = (_FLYING.fullmatch(path.name) for path in self.folder.glob("begun*.json"))
         return {int(match[1] or 1) for match in paths if match}
 
@@ -273,29 +261,28 @@ class Flight:
         self._checkpoints.save(name, begun, str(name), 0.0)
 
     def remove(self, iteration: int) -> None:
-        """Forgets an iteration: it is recorded, or will never be."""
         self._checkpoints.forget(CheckpointName("begun", iteration))
 
 
 def under_way(runs: Path, standing: Standing, run_id: str) -> list[Begun]:
-    """The iterations without a record, oldest first; where one follows the other, the next, begun or not."""
+    """Iterations without a record, oldest first; without parallel ones the next, begun or not."""
     beside = Flight(runs, None, run_id).begun()
     return beside or [Begun(standing.next_iteration, standing.seq, standing.last_seal)]
 
 
 def settle_key(standing: Standing) -> str:
-    """The name of the next measurement of a settling."""
+    """Takes the place of ``follows`` for the next measurement of a settling."""
     return f"settle {len(standing.settling)} after {standing.last_seal}"
 
 
 def holdout_key(standing: Standing) -> str:
-    """The name of the last look at the holdout, with its reason, which says whether it ended."""
+    """Takes the place of ``follows`` for the last look; its reason says whether that ended."""
     reason = next((look.reason for look in standing.holdout if look.look == standing.looks), "")
     return f"holdout {standing.looks} {reason}"
 
 
 def total_unrecorded_seconds(runs: Path, own: Path, standing: Standing, run_id: str) -> float:
-    """Active seconds of this run since the last record: in what is under way, in settling and in the holdout."""
+    """Active seconds of this run since the last record, with those of settling and the holdout."""
     folder, follows = runs / f"{standing.next_iteration:04d}", standing.last_seal
     flight = Flight(runs, None, run_id)
     if standing.last and flight.begun():
@@ -305,7 +292,7 @@ def total_unrecorded_seconds(runs: Path, own: Path, standing: Standing, run_id: 
 
 
 def unrecorded_usage(runs: Path, standing: Standing, run_id: str) -> tuple[Usage, Usage]:
-    """Usage since the last record, of stored answers and of charged calls: that of this run, and of those before it."""
+    """Usage of stored answers and charged calls since the last record: of this run, and of earlier ones."""
     usages: list[Any] = []
     before: list[Any] = []
     for begun in under_way(runs, standing, run_id):
@@ -322,6 +309,6 @@ def unrecorded_usage(runs: Path, standing: Standing, run_id: str) -> tuple[Usage
 
 
 def unrecorded_seconds(folder: Path, run_id: str, follows: str) -> float:
-    """Active seconds in ``folder`` that follow the record with the seal ``follows``; seals are not checked."""
+    """Active seconds in ``folder`` after the record with the seal ``follows``; seals are not checked."""
     total = math.fsum(Checkpoints(folder, None, run_id, follows).load_seconds().values())
     return total if math.isfinite(total) else 0.0

@@ -1,4 +1,4 @@
-"""Export of records as a table for other programs: CSV, JSON lines or Parquet; the file is replaced atomically."""
+"""Export of records as CSV, JSON lines or Parquet; the file is replaced atomically."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ _FLOATS = ("value", "incumbent", "delta", "odds", "needed", "cost_usd", "seconds
 
 
 def make_exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
-    """A function that writes records to the file and gives their number.
+    """A function that writes records to the file and returns their number.
 
-    Raises GoalseekError for another ending than .csv, .jsonl or .parquet, and where pyarrow is not installed. The
-    function raises it, before any record is read, for a file that cannot be written.
+    Raises GoalseekError for an unknown ending, or without pyarrow. If the file cannot be written, the function raises
+    it before it reads a record.
     """
     kinds = {".csv": _write_csv, ".jsonl": _write_json_lines, ".parquet": _write_parquet}
     if path.suffix not in kinds:
@@ -124,5 +124,5 @@ def _as_arrow(name: str, value: Any) -> Any:
 
 
 def _as_utf8(text: str) -> str:
-    """The text as valid UTF-8, which Parquet requires: a lone surrogate becomes ``?``."""
+    """Parquet requires valid UTF-8: a lone surrogate becomes ``?``."""
     return text.encode("utf-8", "replace").decode()

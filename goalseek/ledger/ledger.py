@@ -1,6 +1,6 @@
-"""The ledger: a chain of commits, one for each record, whose ref's update is an iteration's only commit point.
+"""The ledger: a chain with a commit for each record. Its ref's update is an iteration's only commit point.
 
-``results.jsonl`` is a readable copy. Each time the ledger is opened it is repaired from the chain.
+``results.jsonl`` is a readable copy, repaired from the chain whenever the ledger is opened.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _HEAD_FILE = "ledger"
 _NOTE_FOR_OLDER_VERSIONS = "newer schema: update goalseek, which left it at"
 _SNAPSHOT_EVERY = 16
 RECENT = 200
-_NEWEST_STANDINGS = 64  # those of which iterations under way may be changes
+_NEWEST_STANDINGS = 64  # iterations under way may have begun at one of these
 AnyRecord = TypeVar("AnyRecord", bound=records.Record)
 
 
 def entry_message(record: records.Record, line: str) -> str:
-    """A subject for people, and the record's line. In schema 1 the line is all."""
+    """A subject for people, and the record's line; in schema 1 the line alone."""
     if record.schema == 1:
         return line
     match record:
@@ -54,10 +54,7 @@ def entry_message(record: records.Record, line: str) -> str:
 
 
 class Ledger:
-    """The records of one project. Only the holder of the lock may open one.
-
-    ``standing`` is what the records add up to; ``recent`` are the newest ones of iterations, newest first.
-    """
+    """Only the lock's holder may open one. ``recent`` holds iterations, newest first."""
 
     def __init__(self, repository: Repository, results: Path) -> None:
         self.repository = repository
@@ -70,7 +67,7 @@ class Ledger:
             problem = f"{repository.ledger_ref}: {error}"
             raise GoalseekError(problem, records.NEWER_SCHEMA_HINT, StopReason.REPOSITORY) from None
         except ValueError:
-            pass  # what is no record is compared with its seal and with results.jsonl
+            pass  # the seal and results.jsonl say more of a damaged record
         self._refuse_moved()
         foreign_note = self._refuse_forged()
         snapshot = self.history.load_snapshot(self.seal)
@@ -86,9 +83,9 @@ class Ledger:
         self.recent = deque(islice(iterations, RECENT), maxlen=RECENT)
 
     def append(self, record: AnyRecord, ruler: str | None = None) -> AnyRecord:
-        """Numbers and seals a record and commits it; gives it as written.
+        """Number, seal and commit a record; returns it as written.
 
-        ``ruler`` (JSON) begins an epoch. Raises GoalseekError where somebody else moved the ledger.
+        ``ruler`` (JSON) begins an epoch. Raises GoalseekError if somebody else moved the ledger.
         """
         record = structs.replace(record, seq=self.standing.seq + 1, seal="")
         sealed = structs.replace(record, seal=self.seal.of_record(to_plain(record), self.head or ""))
@@ -99,7 +96,7 @@ class Ledger:
         tree = repository.tree_of(parent)
         if ruler is not None:  # the tree of this and every later commit, so that the head has the pinned one
             tree = objects.write_tree({RULER_FILE: Entry("100644", objects.write_bytes(ruler.encode()))})
-        # By these its candidate and earlier versions of that stay reachable.
+        # They keep the candidate and its earlier versions reachable.
         further = sealed.further_parents if isinstance(sealed, records.IterationRecord) else ()
         timestamp = int(datetime.fromisoformat(sealed.timestamp).timestamp())
         after = objects.write_commit(tree, (parent, *further), entry_message(sealed, line), timestamp)
@@ -132,13 +129,13 @@ class Ledger:
         return self.history.replay(snapshot if snapshot.standing.seq <= seq else Snapshot(), seq)
 
     def standing_of_tip(self, commit: str) -> Standing:
-        """The standing after the record that moved the tip to this commit; that of now where none is known."""
+        """After the record that moved the tip to this commit; the present one if none is known."""
         iterations = (record for record in self.history.newest() if isinstance(record, records.IterationRecord))
         landed = next((record.seq for record in iterations if record.landed_commit_hash == commit), self.standing.seq)
         return self.standing_at(landed)
 
     def pinned_ruler(self) -> str | None:
-        """The pinned ruler (JSON) of the present epoch, or None before the first baseline."""
+        """The present epoch's, as JSON; None before the first baseline."""
         if self.head is None:
             return None
         objects = self.repository.objects
@@ -153,15 +150,14 @@ class Ledger:
         return repair(self.history, (commit.last_line for commit, _ in self._commits()), snapshot)
 
     def _commits(self) -> Iterator[tuple[Commit, str]]:
-        """The chain, newest first: each commit with the one that it follows, "" for the root."""
+        """Newest first, each with the commit that it follows, "" for the root."""
         for commit, below in pairwise(walk_first_parents(self.repository.load_commit, self.head)):
             yield commit, below.name if below.parents else ""
 
     def _refuse_forged(self) -> str:
-        """Checks the seals of the records that are newer than the last commit that goalseek noted.
+        """Check the seals of records after the last noted head; returns a note of those fetched with another key.
 
-        Gives a note of those that were sealed with another key, as after a fetch. Raises GoalseekError for a seal that
-        names our key, or none, and does not hold.
+        Raises GoalseekError for a seal that names our key, or none, and does not hold.
         """
         last_head = self._last_head()
         foreign: list[int] = []
@@ -183,7 +179,7 @@ class Ledger:
         )
 
     def _refuse_moved(self) -> None:
-        """Raises GoalseekError where the ledger is not at, or ahead of, the commit where goalseek last left it."""
+        """Raises GoalseekError unless the ledger is at, or ahead of, the commit where goalseek last left it."""
         last_head = self._last_head()
         if last_head is None and self.head is None and self.history.size():
             ref, path = self.repository.ledger_ref, self.history.path
@@ -208,7 +204,7 @@ class Ledger:
         return words[-1] if words else None
 
     def _note_head(self) -> None:
-        """Notes the ledger's commit. A lost or older note is harmless: it serves only to detect changes by others."""
+        """A lost or older note is harmless: it serves only to detect changes by others."""
         if self.head and self._last_head() != self.head:
             is_of_schema_1 = self.repository.load_commit(self.head).message.startswith("{")
             note = self.head if is_of_schema_1 else f"{_NOTE_FOR_OLDER_VERSIONS} {self.head}"

@@ -1,7 +1,4 @@
-"""Records for a report, which must also work on those of a later version, and on damaged ones.
-
-A value that is missing, or not of its type, is an empty one; unknown kinds and keys are no errors.
-"""
+"""Records for a report, also damaged ones or of a later version: a missing or unfit value is an empty one."""
 
 from __future__ import annotations
 
@@ -20,14 +17,14 @@ from msgspec.structs import fields
 
 from goalseek.records import KINDS, Head, parse_record
 
-_CLAIMED = ("difference", "value")  # numbers that a report makes claims of: where one is missing, it is no number
+_CLAIMED = ("difference", "value")  # a report makes claims of these: a missing one is NaN
 # An integer beyond every float has 309 digits, five of them in each 60th byte: looking at these takes less than 1 us.
 _HUGE, _STEP, _HUGE_IN_STEPS = re.compile(rb"[0-9]{309}"), 60, re.compile(rb"[0-9][0-9][0-9][0-9][0-9]")
 _field_types = cache(partial(typing.get_type_hints, include_extras=True))
 
 
 def read_record(line: bytes) -> Head | None:
-    """The record on a line, of an unknown kind only its head; None where the line is no record."""
+    """Of an unknown kind only its head; None if the line is no record."""
     try:
         if not (_HUGE_IN_STEPS.search(line[::_STEP]) and _HUGE.search(line)):
             return parse_record(line)
@@ -46,7 +43,7 @@ def record_of(plain: Any) -> Head | None:
 
 
 def _fit(kind: Any, plain: Any) -> Any:
-    """The value of a type, without what does not fit of its items. Raises ValueError where nothing fits."""
+    """Convert to the type without the items that do not fit. Raises ValueError if nothing fits."""
     origin, items = typing.get_origin(kind), typing.get_args(kind)
     if isinstance(kind, type) and issubclass(kind, Struct):
         types, values = _field_types(kind), msgspec.convert(plain, dict[str, Any])

@@ -1,4 +1,4 @@
-"""Promotion: the kept changes of a climb replayed as commits on one of the user's, without reverts or a checkout."""
+"""Promotion: kept changes replayed as commits on one of the user's, without reverts or a checkout."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MAX_HEADS = 2000
 
 
 def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PlannedCommit]:
-    """The commits to make: each kept change on top of the base, in order, without those that the base has already.
+    """The commits to make on the base, in order, without changes that it has already.
 
-    Raises GoalseekError naming iteration, title and files where a change does not apply.
+    Raises GoalseekError naming iteration, title and files if a change does not apply.
     """
     promoted: list[PlannedCommit] = []
     tree = base_tree
@@ -55,7 +55,7 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PlannedCo
 def squash(
     objects: Objects, chain: KeptChain, promoted: Sequence[PlannedCommit], base_tree: str
 ) -> list[PlannedCommit]:
-    """All of them as one commit; none where they cancel out. The gain counts from the first under the last ruler."""
+    """All as one commit; none if they cancel out. The gain counts from the first under the last ruler."""
     if not promoted or promoted[-1].tree == base_tree:
         return []
     if len(promoted) == 1:
@@ -75,10 +75,9 @@ def commit_title(record: IterationRecord) -> str:
 
 
 def _describe_result(records: Sequence[IterationRecord], result: IterationRecord | None, chain: KeptChain) -> str:
-    """The number that the changes of these records led to, and whether candidate code could read the hidden files.
+    """The value that these records led to, and whether candidate code could read the hidden files.
 
-    ``result`` is the record that measured them together. What was settled of it follows, or takes the place of the
-    numbers that decided. Numbers of an earlier epoch than the chain's last are marked.
+    ``result`` measured them together. A settling of it is added, or replaces its values. Earlier epochs are marked.
     """
     name, settled = records[-1].metric.name, chain.settled
     numbers = {record.iteration for record in records if record.epoch == records[-1].epoch}
@@ -107,9 +106,9 @@ def _format_values(before: float | None, after: float, unit: str) -> str:
 def unmeasured_files(
     objects: Objects, chain: KeptChain, base_tree: str, result_tree: str, is_writable: Callable[[str], bool]
 ) -> tuple[str, ...]:
-    """The writable files of the result that differ from the best commit, because the base had others: never measured.
+    """Writable files of the result that were never measured: the base had others than the climb.
 
-    Raises RuntimeError where the base had no others, for then the result must equal the best commit.
+    Raises RuntimeError if the base had no others, for then the result must equal the best commit.
     """
 
     def writable(tree: str, other: str) -> list[Difference]:
@@ -122,9 +121,9 @@ def unmeasured_files(
 
 
 def _count_applied(objects: Objects, chain: KeptChain, base_tree: str) -> int:
-    """How many of the first changes the base has, as after a squash merge: replayed one by one they would conflict.
+    """How many of the first changes the base has: each file that they changed is as they left it.
 
-    It has them if each file that they changed is as they left it.
+    After a squash merge, replaying them one by one would conflict.
     """
     files = ({difference.path for difference in objects.differences(one.before, one.after)} for one in chain.changes)
     cumulative = list(itertools.accumulate(files, set[str].union))
@@ -141,10 +140,7 @@ def _quote_paths(differences: Iterable[Difference]) -> tuple[str, ...]:
 
 
 class KeptStep(Struct, frozen=True):
-    """One kept iteration: the tree before its change, and the tree after it.
-
-    ``value_before`` is what the former gave under the same verifier, None where nobody measured it.
-    """
+    """``value_before`` is the value of the tree ``before`` under the same verifier; None if it was not measured."""
 
     record: IterationRecord
     before: str
@@ -153,10 +149,9 @@ class KeptStep(Struct, frozen=True):
 
 
 class KeptChain(Struct, frozen=True):
-    """The changes, oldest first; ``start`` is the tree they begin at, ``end`` the best's, ``base`` the user's commit.
+    """Oldest first, from the tree ``start`` to ``end``, the best's. ``base`` has ``start``'s writable files.
 
-    ``base`` has the writable files of ``start``. ``result`` is the record that measured ``end``, and ``settled`` what
-    was settled of it; None where nobody did that.
+    ``result`` measured ``end``, and ``settled`` is its settling; None if there is none.
     """
 
     changes: tuple[KeptStep, ...]
@@ -172,7 +167,7 @@ class KeptChain(Struct, frozen=True):
 
     @property
     def taken_back(self) -> dict[int, int]:
-        """The changes that a person took back, each with the iteration that did so."""
+        """The iteration that took each change back."""
         taken_back: dict[int, int] = {}
         for record in (change.record for change in self.changes):
             if record.taken_back is not None:
@@ -181,9 +176,9 @@ class KeptChain(Struct, frozen=True):
 
 
 def leave_out(objects: Objects, chain: KeptChain, numbers: Collection[int]) -> KeptChain:
-    """The chain without the changes of some iterations; each later one is merged on what is there then.
+    """The chain without these iterations; each later change is merged on the rest.
 
-    Raises GoalseekError naming iteration, title and files where one stands on what is left out.
+    Raises GoalseekError naming iteration, title and files if a change stands on one that is left out.
     """
     changes: list[KeptStep] = []
     values = {(change.record.epoch, change.before): change.value_before for change in chain.changes}
@@ -211,9 +206,9 @@ def _merge_on(objects: Objects, before: str, tree: str, after: str, record: Iter
 
 
 def without_reverts(objects: Objects, chain: KeptChain, base_tree: str) -> KeptChain:
-    """The chain without what a person took back, and without the reverts, where that gives the same files on a base.
+    """Without reverts and the changes that they took back, if the base then gets the same files.
 
-    A base that has such a change needs the revert, and where a later change stands on it, both stay too.
+    Both stay if the base has such a change, or a later change stands on it.
     """
     reverts = {change.record.iteration for change in chain.changes if change.record.taken_back is not None}
     try:
@@ -227,10 +222,10 @@ def without_reverts(objects: Objects, chain: KeptChain, base_tree: str) -> KeptC
 
 
 def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) -> KeptChain:
-    """The kept changes up to the best, from the newest baseline whose code the user had: also those of earlier rulers.
+    """Kept changes up to the best, from the newest baseline whose code the user had, also under earlier rulers.
 
-    The records are read from the ledger in git, and their trees compared with the commits that they name. Raises
-    GoalseekError where one does not hold or nothing was measured yet, MissingObject where git lacks what one names.
+    Read from the ledger in git, and compared with the trees of its commits. Raises GoalseekError if one differs or
+    nothing was measured, MissingObject if git lacks an object.
     """
 
     def has_same_files(tree: str, other: str) -> bool:
@@ -271,7 +266,7 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
 
 
 def _results(repository: Repository) -> Iterator[IterationRecord | SettleRecord]:
-    """Keeps, baselines and what was settled, newest first; the ledger is read only as far as this is iterated."""
+    """Keeps, baselines and settlings, newest first; reads the ledger only as far as this is iterated."""
     marks = ['"kind":"settle"', *(f'"outcome":"{outcome}"' for outcome in _KEPT)]  # in strings they have backslashes
     name = repository.refs().ledger
     try:
@@ -298,7 +293,7 @@ def _results(repository: Repository) -> Iterator[IterationRecord | SettleRecord]
 
 
 def _users_commits(repository: Repository, record: IterationRecord) -> list[str]:
-    """The user's commits behind a baseline: HEAD at that time, and the commit that its code came from."""
+    """HEAD at the time of a baseline, and the commit that its code came from."""
     assert record.commit_hash
     if record.parent_commit_hash is None:
         return [record.commit_hash]

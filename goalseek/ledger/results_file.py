@@ -1,6 +1,6 @@
 """``results.jsonl``: reading it from either end or by its index; its repair from git; the standing for readers.
 
-Reading costs only what is asked for. Lines are checked against git before the ledger's holder uses them.
+Lines are checked against git before the ledger's holder uses them.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _BLOCK = 65536
 SNAPSHOT = "standing.json"
 INDEX = "results.index"
 _UNFIT = (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError)
-_FOLD = "standing 14"  # another number where the same records add up to another standing
+_FOLD = "standing 14"  # another number if the same records add up to another standing
 _DIGITS = re.compile(rb"[0-9]+")
 Parsed = TypeVar("Parsed")
 
 
 class Line(Struct, frozen=True):
-    """One complete line of the file, without its newline, and where it begins."""
+    """A complete line, without its newline."""
 
     offset: int
     text: bytes
@@ -63,10 +63,10 @@ class Snapshot(Struct, frozen=True):
 
 
 class History:
-    """The records of one project, read from its ``results.jsonl``. A torn last line is not a record yet.
+    """The records in ``results.jsonl``. A torn last line is not a record yet.
 
-    The index has a line for each iteration, in the order of the records: tree, ruler, number and offset in bytes. It is
-    searched as text: 100,000 lines take 5 ms to read and 2 ms to search, where a dict would take 60 ms to build.
+    The index has a line for each iteration: tree, ruler, number and offset in bytes. It is searched as text: 100,000
+    lines take 5 ms to read and 2 ms to search; a dict would take 60 ms to build.
     """
 
     def __init__(self, path: Path) -> None:
@@ -75,14 +75,14 @@ class History:
         self._index_end = 0
 
     def size(self) -> int:
-        """The file's size in bytes; 0 where there is none."""
+        """In bytes; 0 if there is no file."""
         try:
             return self.path.stat().st_size
         except FileNotFoundError:
             return 0
 
     def forward(self, offset: int = 0) -> Iterator[Line]:
-        """Complete lines from a line's beginning on."""
+        """Complete lines; ``offset`` is a line's beginning."""
         with suppress(FileNotFoundError), self.path.open("rb") as file:
             file.seek(offset)
             for raw in file:
@@ -113,7 +113,7 @@ class History:
                 yield Line(0, rest)
 
     def records(self) -> Iterator[Record]:
-        """Oldest first. Raises GoalseekError for a line that is no record, as all that parse one do."""
+        """Oldest first. Like all that parse one, raises GoalseekError for a line that is no record."""
         return map(self.parsed, self.forward())
 
     def newest(self) -> Iterator[Record]:
@@ -126,7 +126,7 @@ class History:
         return record
 
     def offset_since(self, number: int) -> int:
-        """Where the first record begins whose iteration has this number or a higher one; the end where none has."""
+        """Where the first record of this or a later iteration begins; the end if there is none."""
         rows = (row.rsplit(b" ", 2) for row in self._update_index().splitlines()[1:])
         return next((int(offset) for _, iteration, offset in rows if int(iteration) >= number), self.size())
 
@@ -157,7 +157,7 @@ class History:
         return self._parse(line, parse_record)
 
     def summary(self, line: Line) -> IterationSummary | None:
-        """The summary of the iteration on a line; None for another record."""
+        """None if the record is not an iteration."""
         return self._parse(line, parse_summary)
 
     def _parse(self, line: Line, parse: Callable[[bytes], Parsed]) -> Parsed:
@@ -170,7 +170,7 @@ class History:
             raise GoalseekError(message, hint, StopReason.TAMPERED) from None
 
     def replay(self, snapshot: Snapshot, until: int | None = None) -> Standing:
-        """The snapshot's standing with the records after it, or with those up to the number ``until``."""
+        """Add the records after the snapshot, at most up to the number ``until``."""
         standing = snapshot.standing
         for line in self.forward(snapshot.end):
             if standing.seq == until:
@@ -187,7 +187,7 @@ class History:
         self._write_cache(INDEX, last, self._update_index(), {})
 
     def load_snapshot(self, seal: Seal) -> Snapshot:
-        """The stored snapshot where it fits the file and its seal holds; else an empty one."""
+        """Empty if it does not fit the file, or its seal does not hold."""
         try:
             head, text, end = self._read_cache(SNAPSHOT)
             body = text.decode().removesuffix("\n")
@@ -198,12 +198,12 @@ class History:
             return Snapshot()
 
     def _write_cache(self, name: str, last: Line, body: bytes | bytearray, more: Mapping[str, str]) -> None:
-        """Writes a cache of the records up to ``last``, whose place and hash stand in its first line."""
+        """The first line holds offset and hash of ``last``, the newest record in the cache."""
         head = {"offset": last.offset, "line": hashlib.sha256(last.text).hexdigest(), **more}
         write_atomic(self.path.with_name(name), json.dumps(head).encode() + b"\n" + body)
 
     def _read_cache(self, name: str) -> tuple[dict[str, Any], bytes, int]:
-        """The first line and the rest of a cache, and the end of its records. Raises one of ``_UNFIT``."""
+        """First line, rest, and the end of its records. Raises one of ``_UNFIT``."""
         first, _, body = self.path.with_name(name).read_bytes().partition(b"\n")
         head = json.loads(first)
         line = next(self.forward(head["offset"]))
@@ -213,7 +213,7 @@ class History:
 
 
 def append_line(path: Path, *lines: str) -> None:
-    """Adds lines by one O_APPEND write, fsynced. The file is made where it is missing."""
+    """One O_APPEND write, fsynced; a missing file is made."""
     content = "".join(line + "\n" for line in lines).encode()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
@@ -225,9 +225,9 @@ def append_line(path: Path, *lines: str) -> None:
 
 
 def repair(history: History, messages: Iterator[str], snapshot: Snapshot) -> str:
-    """Removes a torn last line, and adds lines of git's that are missing at either end; gives what was done, in words.
+    """Remove a torn last line, and add git's lines that are missing at either end; returns a sentence for people.
 
-    ``messages`` are the lines that git has, newest first. Lines before the snapshot's end were checked earlier. Raises
+    ``messages`` are git's lines, newest first. Lines before the snapshot's end were checked earlier. Raises
     GoalseekError for a complete line that git does not have in its place.
     """
     path = history.path
@@ -267,10 +267,10 @@ def repair(history: History, messages: Iterator[str], snapshot: Snapshot) -> str
 
 
 def diff_lines(expected: Iterable[bytes], actual: Iterable[bytes]) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-    """The lines that differ: index, expected line, actual line; None where a line is missing or is too much.
+    """Lines that differ: index, expected, actual; None if a line is missing or extra.
 
-    An index counts expected lines where the actual one is None, else actual ones. Equal lines before the first
-    difference are read one by one, and take linear time.
+    The index counts expected lines if the actual one is None, else actual ones. Equal lines before the first difference
+    take linear time.
     """
     expected, actual, same = iter(expected), iter(actual), 0
     for wanted, line in zip_longest(expected, actual):
@@ -296,10 +296,7 @@ def diff_lines(expected: Iterable[bytes], actual: Iterable[bytes]) -> Iterator[t
 
 
 def load_standing(loaded: ManifestFile, own: Path | None = None) -> Standing:
-    """Standing for read-only commands: the snapshot if its seal verifies, else a replay of all records.
-
-    ``own`` is ``find_own_folder``, if the caller has it. Without the secret no seal verifies.
-    """
+    """The snapshot if its seal verifies, which needs the secret; else a replay of all records."""
     history, snapshot = History(loaded.results), Snapshot()
     if history.path.with_name(SNAPSHOT).exists() and (own := own or find_own_folder(loaded)):
         with suppress(OSError):
@@ -308,7 +305,7 @@ def load_standing(loaded: ManifestFile, own: Path | None = None) -> Standing:
 
 
 def find_own_folder(loaded: ManifestFile) -> Path | None:
-    """The project's own folder in the common git directory; None outside a repository."""
+    """None outside a repository."""
     from goalseek.git.location import locate
 
     try:

@@ -1,4 +1,4 @@
-"""Selection of iterations by outcome, reason, number or time, without reading more of a long history than needed."""
+"""Selection of iterations, without reading more of a long history than needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Entry = tuple[Line, IterationSummary]
 
 
 class Selection(Struct, frozen=True):
-    """Conditions on iterations; None, 0 and "" are no condition. ``last`` limits the result to the newest so many."""
+    """None, 0 and "" are no condition; ``last`` limits the result to the newest."""
 
     outcome: str = ""
     reason: str = ""
@@ -37,7 +37,7 @@ class Selection(Struct, frozen=True):
 
 
 def select_records(history: History, selection: Selection) -> Iterator[IterationRecord]:
-    """The selected records, oldest first, each as soon as it is read."""
+    """Oldest first, each as soon as it is read."""
     for line, _ in select_lines(history, selection):
         record = history.parsed(line)
         assert isinstance(record, IterationRecord)
@@ -59,7 +59,7 @@ def select_lines(history: History, selection: Selection) -> Iterator[_Entry]:
 def parse_since(text: str, now: datetime) -> tuple[int, datetime | None]:
     """Iteration (else 0) and time (else None) of ``12``, ``2h``, ``3 days ago``, ``yesterday``, ``2026-11-21T07:00``.
 
-    Days and times without a zone are local ones. Raises GoalseekError for anything else.
+    Days and times without a zone are local. Raises GoalseekError for anything else.
     """
     word = text.strip().lower()
     if word.isascii() and word.isdigit():

@@ -1,4 +1,4 @@
-"""The standing of a climb: baseline, incumbent, best, spend and streaks, computed from its records and nothing else."""
+"""The standing of a climb: baseline, incumbent, best, spend and streaks, computed from its records alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MEASUREMENTS_MOST = 50
 
 
 class MeasuredCommit(Struct, frozen=True):
-    """Its value, guards, and the longest seconds of each command."""
+    """``seconds`` holds the longest of each command."""
 
     iteration: int
     seq: int
@@ -28,7 +28,7 @@ class MeasuredCommit(Struct, frozen=True):
 
 
 class Spend(Struct, frozen=True):
-    """What was spent: iterations (no baselines, nor a person's reverts), active seconds, and the providers' usage."""
+    """``iterations`` leaves out baselines and a person's reverts; ``seconds`` are active ones."""
 
     iterations: int = 0
     seconds: Number = 0.0
@@ -45,19 +45,17 @@ class Spend(Struct, frozen=True):
 class Standing(Struct, frozen=True):
     """All that decisions, limits and views need of the records.
 
-    ``last_iteration`` is the highest number recorded, ``last`` the newest record, and ``tries`` counts the iterations
-    since ``origin``, without a person's reverts. ``origin`` is the first baseline under this ruler, from which the gain
-    counts (a later one, if nothing was kept before or ``--from`` gave it other code), ``first`` that of all. ``tip`` is
-    where the last landing moved it.
-    ``best`` is what goes home: the newest kept change with those before it, also where a person took one back and the
-    number is worse. ``keeps`` counts the kept changes since ``origin`` that it has; ``taken_back`` are those of this
-    epoch that it has not, each with the iteration that took it back. ``outcomes`` and ``spend`` are of this run; what
-    took a change back counts in ``outcomes`` by its reason. A call that failed is no try: it leaves ``stagnation`` as
-    it was. ``tried`` counts proposals: tries of stacked changes ask nobody, nor does a person who takes a change back.
-    ``has_kept`` says whether anything was ever kept, under any ruler; ``unmoved`` counts the measured candidates of
-    this epoch, None once one gave another number than the baseline. ``unmerged`` counts the sets and late changes since
-    the last stack that did not merge. ``script_digest`` and ``script_count`` are what ``scripted`` played, as in
-    ``Played``.
+    ``last`` is the newest iteration. ``tries`` counts iterations since ``origin``, without a person's reverts;
+    ``tried`` counts proposals, so stacks neither. ``origin`` is the first baseline under this ruler, from which the
+    gain counts (a later one, if nothing was kept before or ``--from`` gave it other code). ``tip`` is where the last
+    landing moved it.
+    ``best`` is what goes home: the newest kept change with those before it, even if a person took one back and the
+    value is worse. ``keeps`` counts its changes since ``origin``; ``taken_back`` maps those of this epoch that it lacks
+    to the iteration that took each back. ``outcomes`` and ``spend`` are of this run; an iteration that took a change
+    back counts by its reason. A failed call leaves ``stagnation`` as it was.
+    ``has_kept`` is under any ruler. ``unmoved`` counts the measured candidates of this epoch, None once one gave
+    another value than the baseline; ``unmerged`` the sets and late changes since the last stack that did not merge.
+    ``script_digest`` and ``script_count`` are as in ``Played``.
     """
 
     seq: int = -1
@@ -122,18 +120,18 @@ class Standing(Struct, frozen=True):
                 return _after_iteration(following, record)
 
     def for_run(self, run_id: str) -> Standing:
-        """This standing with ``spend`` of run ``run_id`` only: zero if that run has no record yet."""
+        """With ``spend`` of this run only: zero if it has no record yet."""
         return self if run_id == self.run_id else _reset_run(self)
 
     def spending(self, seconds: float, usage: Usage, before_run: Usage | None = None, iterations: int = 0) -> Standing:
-        """This standing with more spent; ``before_run`` is usage of earlier runs, and counts in the total alone."""
+        """``before_run`` is usage of earlier runs; it counts in ``total`` alone."""
         total = self.total.plus(seconds, usage, iterations)
         total = total.plus(0.0, before_run) if before_run else total
         return structs.replace(self, spend=self.spend.plus(seconds, usage, iterations), total=total)
 
     @property
     def worse_than_baseline(self) -> str:
-        """That settling found the best worse than the baseline, beyond doubt, and the way back; "" where it did not."""
+        """The finding of a settling, and the way back; "" unless the best is worse beyond doubt."""
         settled = self.settled
         if settled is None or settled.interval is None or settled.interval[1] >= 0:
             return ""
@@ -145,7 +143,7 @@ class Standing(Struct, frozen=True):
         )
 
     def how_to_take_back(self, number: int) -> str:
-        """The command that takes back what iteration ``number`` kept; where that was a revert, with a kept change."""
+        """The command names no number if iteration ``number`` is itself a revert."""
         is_revert = number in self.taken_back.values()
         return "goalseek revert N (goalseek log --outcome kept)" if is_revert else f"goalseek revert {number}"
 
@@ -155,7 +153,7 @@ class Standing(Struct, frozen=True):
 
     @property
     def last_seal(self) -> str:
-        """The seal of the last iteration's record; "" before the first."""
+        """Empty before the first iteration."""
         return self.last.seal if self.last else ""
 
     @property
@@ -257,9 +255,9 @@ def _after_iteration(standing: Standing, record: records.IterationRecord) -> Sta
 
 
 def take_back(taken_back: Mapping[int, int], number: int, iteration: int) -> dict[int, int]:
-    """The changes that were taken back, each with the iteration that did so, after ``iteration`` took back ``number``.
+    """Each change taken back, with the iteration that did so, after ``iteration`` took back ``number``.
 
-    Where that had itself taken one back, that one is in the tip again.
+    If ``number`` is itself a revert, its change is in the tip again.
     """
     if number in taken_back.values():
         return {change: by for change, by in taken_back.items() if by != number}
