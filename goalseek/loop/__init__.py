@@ -1,4 +1,4 @@
-"""The climb, which is read first: the loop, one iteration of it, and the phases of an iteration in ``phases``.
+"""The climb, to be read first: the loop, its iterations, and their phases in ``phases``.
 
 It imports every floor below; only the command line imports it.
 """

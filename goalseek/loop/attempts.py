@@ -1,10 +1,6 @@
-"""The attempts of one iteration: a change, its commit and its measurement, and its repair or review.
+"""The attempts of one iteration: a change, its commit and measurement, then its repair, review or move to a new tip.
 
-A candidate whose command crashed goes back to its author with the last lines printed, one with edits outside its scope
-with the refusal, and one whose reviewer asks for changes with the reasons. Each attempt starts from the edits of the
-one before, and its commit is on top of that one's. Where another iteration has landed meanwhile, the change is merged
-onto the tip of then, which is an attempt too, for which nobody is asked. Every phase of every attempt has a checkpoint
-of its own, so a killed iteration goes on in the attempt that it had reached.
+Every phase of every attempt has a checkpoint, so a killed iteration resumes in the attempt that it had reached.
 """
 
 from __future__ import annotations
@@ -46,45 +42,30 @@ _CONFLICT_PROBLEM = (
 
 
 class TipMoved(Exception):
-    """Another iteration has landed since this change of ``base`` was made."""
-
     def __init__(self, base: MeasuredCommit) -> None:
         super().__init__(base)
         self.base = base
 
 
 class PriorAttempt(Struct, frozen=True):
-    """What an attempt starts from: the edits of the attempt before it.
-
-    ``tree`` is that of the iteration's last candidate, which it must not give again; "" before the first.
-    """
-
     edits: tuple[Edit, ...] = ()
-    tree: str = ""
+    tree: str = ""  # of the last candidate, which the attempt must not give again; "" before the first
 
 
 class OpenAttempt(Struct):
-    """One attempt: what it is made from, and below that what its phases have given so far.
-
-    ``last_committed`` is the number of the last attempt before it that became a commit (0: none), ``commits`` are the
-    commits of those, ``runs`` counts their measurements. ``cycle`` counts the verdicts, this one's included: after one
-    a reviewer may send the change back, or the tip may have moved. ``moving`` is a candidate, with the incumbent that
-    it is a change of, which is merged onto the tip; where there was a ``problem`` with that, its author makes it anew.
-    ``moves`` counts the verdicts that came too late. ``moved_from`` is the incumbent's commit that it was a change of,
-    where another attempt took it along.
-    """
+    """One attempt: its inputs, then the results of its phases so far."""
 
     number: int
-    cycle: int
+    cycle: int  # counts verdicts, this one's included: a review or a moved tip may need another
     plan: Plan
     prior: PriorAttempt | None = None
     problem: Problem | None = None
-    last_committed: int = 0
-    commits: tuple[str, ...] = ()
-    runs: int = 0
-    moving: tuple[Candidate, MeasuredCommit] | None = None
-    moves: int = 0
-    moved_from: str = ""
+    last_committed: int = 0  # the number of the last earlier attempt with a commit; 0: none
+    commits: tuple[str, ...] = ()  # of earlier attempts, which its own is on top of
+    runs: int = 0  # measurements of earlier attempts
+    moving: tuple[Candidate, MeasuredCommit] | None = None  # merged onto the tip, with the incumbent that it changes
+    moves: int = 0  # verdicts that came too late, as the tip had moved
+    moved_from: str = ""  # the commit of its incumbent; set once a later attempt rebased it
     change: Change | None = None
     candidate: Candidate | None = None
     evidence: Evidence | None = None
@@ -93,12 +74,11 @@ class OpenAttempt(Struct):
     review: Review | None = None
 
     def folder_in(self, run_folder: Path) -> Path:
-        """The run folder, or one below it once another attempt has a candidate."""
         return run_folder / ATTEMPTS / str(self.number) if self.last_committed else run_folder
 
     @property
     def ended(self) -> tuple[Attempt, ...]:
-        """Its entry in the record of a later attempt; empty if it was never made."""
+        """Its entry in the record of a later attempt; empty if there was no change."""
         if self.moved_from:
             assert self.candidate and self.change
             return (Attempt(self.candidate.commit, Reason.MOVED, self.change.usage, self.moved_from),)
@@ -115,22 +95,18 @@ class OpenAttempt(Struct):
 
 
 class Attempts:
-    """The attempts of an iteration, in order: each one given has to be tried, by ``trying``, before the next.
-
-    ``latest`` is the one that is made now, or was last. ``notes`` go into the record. ``repair_limit`` is None where no
-    author can be asked again.
-    """
+    """The attempts of an iteration, in order; each has to pass through ``trying`` before the next."""
 
     def __init__(self, steps: StepRunner, plan: Plan, repair_limit: int | None, manifest: Manifest) -> None:
-        self.latest = OpenAttempt(1, 1, plan)
-        self.notes: tuple[str, ...] = ()
+        self.latest = OpenAttempt(1, 1, plan)  # the present one, or the last
+        self.notes: tuple[str, ...] = ()  # for the record
         self._made: list[OpenAttempt] = []
         self._next: OpenAttempt | None = self.latest
         self._steps = steps
         self._verify = manifest.commands
         self._most_moves = manifest.parallel.landings
         self._repairs_left = repair_limit or 0
-        self._may_ask_again = repair_limit is not None
+        self._may_ask_again = repair_limit is not None  # else no author can be asked
 
     def __iter__(self) -> Iterator[OpenAttempt]:
         while attempt := self._next:
@@ -138,10 +114,7 @@ class Attempts:
 
     @property
     def top(self) -> OpenAttempt:
-        """The one that the record is about: the last that became a commit, or the last one.
-
-        Where that commit was to be taken along to another tip, it is the last one, whatever became of it.
-        """
+        """The attempt of the record: the last with a commit that was not to move to another tip; else the last one."""
         committed = next((attempt for attempt in reversed(self._made) if attempt.candidate), None)
         return committed if committed and not committed.moved_from else self._made[-1]
 
@@ -151,10 +124,9 @@ class Attempts:
 
     @contextlib.contextmanager
     def trying(self, attempt: OpenAttempt) -> Iterator[None]:
-        """The phases of an attempt run in this block; after it, it is known whether there is another one.
+        """The block runs the phases of an attempt; afterwards it is decided whether another follows.
 
-        A rejection ends the block, and leaves it only where neither another attempt nor an earlier candidate is there.
-        So does a limit of the run before a repair has its commit: the candidate so far can be decided about.
+        A rejection leaves the block only if neither another attempt nor an earlier candidate exists.
         """
         is_repair = any(earlier.cycle == attempt.cycle for earlier in self._made)
         self._next, self.latest = None, attempt
@@ -164,7 +136,7 @@ class Attempts:
         except LimitReached as reached:
             if attempt.candidate or not is_repair or reached.stop.reason not in RUN_STOP_REASONS:
                 raise  # a later invocation goes on with it
-            self._made.pop()
+            self._made.pop()  # the candidate before the repair can still be decided
         except Rejected as rejected:
             self._add_rejected(attempt, rejected)
         except TipMoved as moved:
@@ -180,15 +152,14 @@ class Attempts:
 
     @property
     def earlier(self) -> tuple[Attempt, ...]:
-        """The attempts beside the ``top`` one, as they ended, in their order."""
+        """The attempts besides ``top``, in order."""
         return tuple(ended for attempt in self._made if attempt is not self.top for ended in attempt.ended)
 
     def attempt_to_decide(self) -> OpenAttempt | None:
-        """The attempt that a verdict is due on; None while another one follows, and where it has one."""
+        """The attempt that needs a verdict; None while another one follows, or once it has one."""
         return self.top if self.are_over and self.top.cycle == self.latest.cycle else None
 
     def take_review(self, review: Review) -> None:
-        """Notes a review of the candidate; one that asks for changes gives its reasons back to the author."""
         word = review.word or "no verdict that could be read"
         self.notes += (f"review by {review.provider}: {word}", *(f"review: {reason}" for reason in review.reasons))
         if not review.goes_on:
@@ -198,9 +169,9 @@ class Attempts:
         self._next = _continue(reviewed, problem, reviewed.cycle + 1)
 
     def move(self, attempt: OpenAttempt, base: MeasuredCommit) -> None:
-        """Takes a change of the incumbent ``base`` to the tip of now, as the next attempt.
+        """Rebase a change of the incumbent ``base`` onto the present tip as the next attempt.
 
-        Raises Rejected if it was measured in vain too often.
+        Raises Rejected after ``parallel.landings`` measurements in vain.
         """
         change, candidate = attempt.change, attempt.candidate
         assert change and candidate
@@ -254,10 +225,7 @@ class Attempts:
             )
 
     def _take_repair(self, attempt: OpenAttempt) -> bool:
-        """Takes one of the repairs that are left; gives whether there was one.
-
-        A repair with a checkpoint is continued; after a verdict no new one begins.
-        """
+        """Take a repair if one is left. A repair with a checkpoint is continued; after a verdict no new one begins."""
         change = CheckpointName("change", attempt.number + 1)
         is_begun = self._steps.has(change, change.rejection)
         verdict = CheckpointName("verdict", attempt.cycle)
@@ -267,7 +235,7 @@ class Attempts:
 
 
 def _continue(attempt: OpenAttempt, problem: Problem, cycle: int) -> OpenAttempt:
-    """The attempt that goes on from a candidate, under the name that its idea has by now."""
+    """The next attempt on top of a candidate, with its present title."""
     change, candidate, evidence = attempt.change, attempt.candidate, attempt.evidence
     assert change and candidate and evidence
     return OpenAttempt(
@@ -284,7 +252,7 @@ def _continue(attempt: OpenAttempt, problem: Problem, cycle: int) -> OpenAttempt
 
 
 def repairable_failure(evidence: Evidence, verify: Sequence[VerifyCommand]) -> Failure | None:
-    """The failure of a command that sees nothing hidden: its author may see the output. Otherwise None."""
+    """The failure of a command that sees nothing hidden, so that its author may see the output; else None."""
     failure = evidence.failure
     if failure is None or failure.reason not in (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT) or not evidence.verify:
         return None

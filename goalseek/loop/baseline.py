@@ -1,8 +1,7 @@
-"""A baseline: HEAD's ruler measured under the incumbent's code, or under that of another revision.
+"""A baseline: HEAD's ruler measured under the incumbent's code, or that of another revision.
 
-Also what happens to a candidate on the tip that cannot be finished: a killed iteration may have left it, and its
-checkpoints are gone (a ``git clean``, say), the ruler has changed, or a new run or baseline was asked for. Nothing is
-lost: the iteration is recorded as interrupted, and the candidate stays in the history with its revert commit after it.
+A candidate that cannot be finished (its checkpoints are gone, the ruler changed, a new run or baseline was asked for)
+is recorded as interrupted first, and stays in the history with a revert commit.
 """
 
 from __future__ import annotations
@@ -41,10 +40,7 @@ NEW_RUN_BEGUN = "a new run was begun before it had a verdict"
 
 
 def measure_baseline(project: Project, source: str | None = None, phase_limit: int | None = None) -> IterationRecord:
-    """A new ruler from HEAD, measured under the incumbent's code; with ``source``, under that revision's.
-
-    Raises GoalseekError where the measurement fails: then nothing is recorded, and nothing has changed.
-    """
+    """Pin HEAD's ruler and measure the incumbent's code, or that of revision ``source``, or raise GoalseekError."""
     end_unfinished(project)
     config = note_dropped_files(project, project.config_for_baseline(), source)
     ruler = take_ruler(project, config)
@@ -75,7 +71,7 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
 
 
 def _kept_hint(project: Project, reason: str) -> str:
-    """What to do where a kept change may be why a new verifier refuses the incumbent; "" where that is unlikely."""
+    """A remedy if a kept change may be why a new verifier refuses the incumbent; "" if that is unlikely."""
     incumbent = project.standing.incumbent
     if incumbent is None or incumbent == project.standing.baseline:
         return ""
@@ -88,10 +84,7 @@ def _kept_hint(project: Project, reason: str) -> str:
 
 
 def _commit_baseline(iteration: Iteration, context: Context, source: str | None) -> Candidate:
-    """The commit that a baseline measures: HEAD's ruler under the incumbent's code, or under that of ``source``.
-
-    The first is HEAD itself. A later one is a commit on the tip, unless the tip is just that already.
-    """
+    """HEAD itself for the first baseline; later a commit on the tip, or the tip if it has that tree already."""
     repository, standing = iteration.project.repository, iteration.standing
     head = repository.head()
     code = resolve_source(iteration.project, source) or (standing.incumbent.commit if standing.incumbent else head)
@@ -107,11 +100,10 @@ def _commit_baseline(iteration: Iteration, context: Context, source: str | None)
 
 
 def end_unfinished(project: Project, command: str = "goalseek baseline") -> None:
-    """Ends iterations that have a candidate and no record, so that ``command`` can begin one.
+    """Record iterations with a candidate and no record as interrupted, so that ``command`` can begin one.
 
-    Raises GoalseekError where ``goalseek iterate`` can finish them. Where it cannot (the pinned ruler or
-    ``scope.hidden_from`` changed, a limit is reached, the provider cannot start, or the last invocation failed in one),
-    they are recorded as interrupted.
+    Raises GoalseekError if ``goalseek iterate`` can finish them: the ruler is unchanged, no limit is reached, the
+    provider can start, and the last invocation did not fail in one.
     """
     flight = project.repository.flight()
     if not flight and not in_flight(project):
@@ -144,7 +136,6 @@ def end_unfinished(project: Project, command: str = "goalseek baseline") -> None
 
 
 def refuse_flights(project: Project, command: str) -> None:
-    """Raises GoalseekError where iterations are under way beside each other, which ``command`` would come between."""
     *others, last = ["", *(str(begun.iteration) for begun in in_flight(project))]
     if last:
         which = f"iterations {', '.join(others[1:])} and {last} are" if others[1:] else f"iteration {last} is"
@@ -152,10 +143,7 @@ def refuse_flights(project: Project, command: str) -> None:
 
 
 def refuse_paid_proposal(project: Project, command: str) -> None:
-    """Raises GoalseekError where ``iterate`` can go on with a proposal, which ``command`` would leave behind.
-
-    A stack is none: nobody was asked for it.
-    """
+    """Raises GoalseekError if ``command`` would abandon a proposal, other than a stack, that ``iterate`` can finish."""
     standing, folder = project.standing, project.run_folder(project.standing.next_iteration)
     stored = Checkpoints(folder, project.ledger.seal, project.run_id, standing.last_seal)
     names = chain(stored.stored(), f"iteration {standing.next_iteration}")
@@ -167,7 +155,7 @@ def refuse_paid_proposal(project: Project, command: str) -> None:
 
 
 def _planned_stack(project: Project, number: int) -> tuple[int, ...]:
-    """The iterations that one under way tries together, also where a run that was given up had begun it."""
+    """The iterations in the stack of the one under way, even if an abandoned run had begun it."""
     folder = project.run_folder(number)
     plan = Checkpoints.stored_value(folder, CheckpointName("plan"), project.ledger.seal)
     return tuple((plan or {}).get("stacked", ()))
@@ -185,10 +173,7 @@ def is_abandoned(iteration: Iteration) -> bool:
 
 
 def record_abandoned(iteration: Iteration, why: str = "") -> IterationRecord:
-    """Reverts its unfinished candidate and records it as interrupted; without ``why`` the reason is found out.
-
-    Raises Paused where no more phases may run now.
-    """
+    """Revert its unfinished candidate and record it as interrupted; without ``why``, find the reason."""
     candidate, project, repository = iteration.unfinished, iteration.project, iteration.project.repository
     assert candidate
     seat, standing = iteration.seat, iteration.standing
@@ -229,7 +214,7 @@ def record_abandoned(iteration: Iteration, why: str = "") -> IterationRecord:
 
 
 def resolve_source(project: Project, source: str | None) -> str | None:
-    """The commit that ``--from`` names, None where it is not given. Raises GoalseekError where there is none such."""
+    """The commit of ``--from``; None without one. Raises GoalseekError if there is no such commit."""
     if source is None:
         return None
     commit_hash = project.repository.resolve(source)

@@ -1,4 +1,4 @@
-"""One invocation of a climb: whether it goes on, why not, and how its end is told."""
+"""One invocation of a climb: whether it goes on, why it stops, and its report at the end."""
 
 from __future__ import annotations
 
@@ -55,14 +55,11 @@ _SETTLING_SHARE = 0.1  # of the seconds that the iterations of an invocation too
 
 
 class Invocation:
-    """An invocation of ``iterate``, bounded by ``ends``; ``project.stop`` is why it ends, once it does.
-
-    ``jobs`` proposals and as many measurements are made at once; None for what the manifest says.
-    """
+    """An invocation of ``iterate``, bounded by ``ends``; ``project.stop`` is set once it ends."""
 
     def __init__(self, project: Project, ends: Ends, jobs: int | None = None) -> None:
         self.project = project
-        self.jobs = jobs
+        self.jobs = jobs  # proposals and measurements at once; None for the manifest's
         self._ends = ends
         self._began = time.monotonic()
         self._count = 0
@@ -74,10 +71,10 @@ class Invocation:
 
     @contextlib.contextmanager
     def reporting_end(self) -> Iterator[None]:
-        """Checks what can be checked before a climb; notifies of what happens in the block, and of how it ends.
+        """Run the fitness checks; notify of events in the block, and of its end.
 
         An early end has the last line only if the block recorded something. A fault of the machine leaves the block as
-        a GoalseekError, with the stop reason ``disk``, say.
+        a GoalseekError with a stop reason, such as ``disk``.
         """
         project = self.project
         watch = Observers(OutputLog(project.loaded.logs / OUTPUT), project.watch, Notifier(project))
@@ -106,11 +103,10 @@ class Invocation:
     def next_config(
         self, get_spending: Callable[[], Spending] = lambda: ALONE, has_candidate: bool = False
     ) -> Config | None:
-        """The configuration, read afresh, of the next iteration; None where none begins.
+        """The configuration, read afresh, of the next iteration; None if none may begin.
 
-        If the spending has iterations under way, what is to be done alone is a reason to begin none. So is a limit that
-        is reached only with them: how they end decides whether the climb does. One that ``has_candidate`` owes no more
-        than its measurement, and is held back by no budget.
+        Beside iterations under way none begins if something is due that is done alone, or if a limit would be reached
+        with them: their results decide then. If a candidate only needs its measurement, budgets do not apply.
         """
         project = self.project
         if project.stop:
@@ -141,7 +137,6 @@ class Invocation:
         return None if stop else config  # the budgets hold another call, if those under way take what they usually do
 
     def note_stop(self, spending: Spending) -> None:
-        """Notes the end that is reached whatever becomes of those under way ``beside``: they are a reason for none."""
         assert self._config
         asked = take_stop_request(self.project.repository.own)
         stop = self._why_stop(self._config, spending, (), asked)
@@ -157,7 +152,6 @@ class Invocation:
         project.watch.on_progress(progress.progress_of(manifest, standing, recent, project.provider_table().label, now))
 
     def count_iteration(self, record: IterationRecord) -> None:
-        """Counts an iteration; one whose verifier said stop is the last."""
         self._count += 1
         self._seconds += record.climb_seconds
         assert self._config
@@ -165,10 +159,7 @@ class Invocation:
             self.project.stop = Stop(StopReason.VERIFIER_SAID_STOP, record.why, "see its output: goalseek show")
 
     def claim(self) -> None:
-        """At the end of a run, by a limit or at its target: measures baseline and best afresh, and the holdout.
-
-        After a number of iterations it only settles, and that only where it costs little of what they took.
-        """
+        """At the end of a run, settle and look at the holdout; after ``count`` iterations only settle, if cheap."""
         project, config = self.project, self._config
         assert project.stop and config
         is_run_over = project.stop.reason in RUN_STOP_REASONS
@@ -186,7 +177,7 @@ class Invocation:
     def _why_stop(
         self, config: Config, spending: Spending, ahead: tuple[Ahead, ...], asked: Stop | None = None
     ) -> Stop | None:
-        """A limit of the run, what was ``asked`` of it, the invocation's end or a script's; ``ahead`` count for it."""
+        """A limit of the run, the request ``asked``, the invocation's end or a script's; ``ahead`` count for it."""
         project = self.project
         failures = project.standing.for_run(project.run_id).provider_failures
         self._failures_before = min(self._failures_before, failures)
@@ -198,7 +189,7 @@ class Invocation:
         return stop or asked or ends_stop or self._script_end(ahead)
 
     def _script_end(self, ahead: tuple[Ahead, ...]) -> Stop | None:
-        """The stop where a script or recordings have no more moves and nothing else bounds the iterations."""
+        """The stop if a script or recordings have no more moves and nothing else bounds the iterations."""
         project, standing = self.project, self.project.standing.for_run(self.project.run_id)
         is_begun = not ahead and project.run_folder(standing.next_iteration).exists()
         if self._ends.count is not None or standing.baseline is None or is_begun:
@@ -218,11 +209,10 @@ def limit_stop(
     spending: Spending = ALONE,
     iterations: int = 0,
 ) -> Stop | None:
-    """The stop of a limit that is reached. None where the next iteration has its verdict already, so spends no more.
+    """The stop of a limit that is reached; None if the next iteration has its verdict, so spends no more.
 
-    Of those that are under way, which end by themselves, ``spending`` has the spend, and so many ``iterations`` count.
-    ``usual`` are the seconds of an iteration, where one that cannot end in time is not to be begun. ``failures_before``
-    are the provider's failures in a row before this invocation; None for those of now.
+    ``spending`` and ``iterations`` are of those under way. ``usual``: seconds of an iteration, if one that cannot end
+    in time is not to begin. ``failures_before``: see ``why_stop``; None for the present ones.
     """
     begun = under_way(project.loaded.runs, project.standing, project.run_id)
     if not spending.ahead and any(undecided_verdict(project.loaded.runs, one, project.run_id) for one in begun):
@@ -238,10 +228,7 @@ def limit_stop(
 
 
 def why_not_finish(project: Project, config: Config, author: str = "") -> str:
-    """Why ``iterate`` could not finish the iteration that was begun; "" where it can.
-
-    ``author`` is the provider that it was begun with: where none is named now, it is to be named for that again.
-    """
+    """Why ``iterate`` could not finish the iteration that was begun; "" if it can. ``author`` is its provider."""
     assert project.standing.incumbent
     for begun in under_way(project.loaded.runs, project.standing, project.run_id):
         checkpoints = Checkpoints(project.run_folder(begun.iteration), project.ledger.seal, "", begun.follows)
@@ -260,7 +247,7 @@ def why_not_finish(project: Project, config: Config, author: str = "") -> str:
 
 
 def _usual_seconds(project: Project) -> float | None:
-    """Usual seconds of an iteration of this run; None where the next has its candidate already and may finish."""
+    """Usual seconds of an iteration of this run; None if the next has a candidate, which may finish."""
     standing = project.standing
     folder = project.run_folder(standing.next_iteration)
     stored = Checkpoints(folder, project.ledger.seal, project.run_id, standing.last_seal).stored()
@@ -285,7 +272,7 @@ def _warn_of_budgets(project: Project, config: Config) -> None:
 
 @contextlib.contextmanager
 def recording_end(project: Project) -> Iterator[None]:
-    """Writes how the block of a requested baseline or a step ends to ``state.json``, and reports it nowhere else."""
+    """Write the end of a requested baseline or a step to ``state.json`` only."""
     with _writing_early_end(project, lambda stop: None):
         yield
     _write_final_state(project, "completed", Stop(StopReason.COUNT, "done", "goalseek iterate goes on"))
@@ -293,10 +280,7 @@ def recording_end(project: Project) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _writing_early_end(project: Project, report: Callable[[Stop], None]) -> Iterator[None]:
-    """Writes an early end of the block to ``state.json``, and reports it, unless its caller asked for no more.
-
-    A usage error before anything was written leaves the file alone.
-    """
+    """Write an early end of the block to ``state.json``, and report it unless the caller wants no more records."""
     try:
         yield
     except GeneratorExit:
@@ -313,7 +297,7 @@ def _writing_early_end(project: Project, report: Callable[[Stop], None]) -> Iter
             report(_write_final_state(project, "failed", stop))
             raise
         stop, status = Stop(fault.stop_reason, fault.message, fault.hint), _STATUS.get(fault.exit_code, "failed")
-        is_written = fault.exit_code != USAGE or project.activity.is_shown
+        is_written = fault.exit_code != USAGE or project.activity.is_shown  # else the file is of an earlier one
         report(_write_final_state(project, status, stop) if is_written else stop)
         if fault is error:
             raise
@@ -321,7 +305,6 @@ def _writing_early_end(project: Project, report: Callable[[Stop], None]) -> Iter
 
 
 def _with_manifest_named(project: Project, stop: Stop) -> Stop:
-    """The stop with ``-m NAME`` added to the commands that it quotes, where they need it."""
     path = project.loaded.path
     return structs.replace(stop, next=with_manifest_option(stop.next, path), line=with_manifest_option(stop.line, path))
 
@@ -343,7 +326,7 @@ def _write_final_state(project: Project, status: str, stop: Stop) -> Stop:
 def last_line(standing: Standing, manifest: Manifest) -> str:
     """``val_loss 3.412 → 3.371, settled 1.1% ± 0.3% better · 2 kept of 31 · … · goalseek promote``, about this ruler.
 
-    What does not apply is left out; "" before the first measurement. The dollars are the run's.
+    "" before the first measurement. The dollars are the run's.
     """
     if standing.origin is None or standing.best is None:
         return ""

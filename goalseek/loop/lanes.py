@@ -1,4 +1,4 @@
-"""Slots, benches and the landing, which iterations take in turn, the oldest first, and the seat of each of them."""
+"""Slots, benches and the landing, each taken by one iteration at a time, the oldest first."""
 
 from __future__ import annotations
 
@@ -23,14 +23,11 @@ _LEAST_SECONDS = 10.0  # before that, an average says little
 
 
 class Resource:
-    """Lanes of one kind, each taken by one iteration at a time. ``waiting`` are the numbers of those who want one.
-
-    ``name`` is that of one, in words.
-    """
+    """Lanes of one kind, each taken by one iteration at a time."""
 
     def __init__(self, name: str, baton: Baton, lanes: Sequence[Lane]) -> None:
         self.name = name
-        self.waiting: set[int] = set()
+        self.waiting: set[int] = set()  # numbers of iterations
         self._baton = baton
         self._free = [*lanes]
         self.count = len(lanes)
@@ -45,7 +42,7 @@ class Resource:
         return self.count - len(self._free)
 
     def take(self, iteration: int, pause: Callable[[], None]) -> Lane:
-        """Waits for a free lane and takes it, calling ``pause`` meanwhile; an error of ``pause`` ends the wait."""
+        """Wait for a free lane and take it, calling ``pause`` meanwhile; its exception ends the wait."""
         self.waiting.add(iteration)
         try:
             self._baton.wait_until(lambda: bool(self._free) and iteration == min(self.waiting), pause)
@@ -60,7 +57,7 @@ class Resource:
 
 
 class ActiveClock:
-    """Counts the active seconds since the last record, with those of an earlier process that was killed."""
+    """Active seconds since the last record, with those of a process that was killed."""
 
     def __init__(self, project: Project, flight: Flight) -> None:
         self._project = project
@@ -69,7 +66,6 @@ class ActiveClock:
         self._counted_until = self._stored_at = time.monotonic()
 
     def count(self, are_idle: Iterable[bool]) -> None:
-        """Counts until now if an iteration is at work."""
         now = time.monotonic()
         if not all(are_idle):
             self.seconds += now - self._counted_until
@@ -88,11 +84,7 @@ class ActiveClock:
 
 
 class Balance:
-    """Which side waits: agents for a bench, or benches for a candidate, on average since the first was measured.
-
-    Only the time in which every slot is taken counts: where nothing more is begun, benches are not idle for lack of
-    agents.
-    """
+    """Which side waits on average: agents for a bench, or benches for a candidate. Counts while every slot is taken."""
 
     def __init__(self, slots: Sequence[Resource], bench: Resource) -> None:
         self._slots = slots
@@ -104,12 +96,12 @@ class Balance:
         now, before = time.monotonic(), self._counted_until
         self._counted_until = now
         if all(slot.taken for slot in self._slots) and (self._seconds or self._bench.taken):
-            self._seconds += now - before
+            self._seconds += now - before  # else benches idle because nothing more may begin
             self._waited += (now - before) * len(self._bench.waiting)
             self._idle += (now - before) * (self._bench.count - self._bench.taken)
 
     def __str__(self) -> str:
-        """In words, with what would change it; "" where neither side waits much."""
+        """A sentence with a remedy; "" if neither side waits much."""
         seconds, agents, benches = max(self._seconds, _LEAST_SECONDS), len(self._slots), self._bench.count
         waiting, idle = self._waited / seconds, self._idle / seconds
         if max(waiting / agents, idle / benches) < _LEAST_SHARE:
@@ -120,14 +112,10 @@ class Balance:
 
 
 class Lanes:
-    """The slots in which providers propose, the benches that measure, and the one landing, with a workspace of its own.
+    """The slots in which providers propose, the benches that measure, and the one landing.
 
-    The first bench is that of the project itself, which measures there whatever is measured alone. ``flight`` stores
-    what is under way, ``clock`` counts the seconds of all of it together, ``balance`` those of slots and benches that
-    wait for each other, ``benches`` says how many measure at once.
-
-    With one agent and one bench, and nothing left of several, one iteration is under way at a time: it ``is_alone``.
-    Slot, bench and landing are then the project's own lane, and its seconds are those of its phases: no ``clock``.
+    With one agent, one bench and nothing left of several, ``is_alone`` is set: slot, bench and landing are the
+    project's own lane, and phases count the seconds. Otherwise the first bench also serves whatever is measured alone.
     """
 
     def __init__(self, project: Project, agents: int, benches: int) -> None:
@@ -135,7 +123,7 @@ class Lanes:
         self.benches = benches
         self.baton = baton = Baton()
         self.flight = flight_of(project)
-        self.clock: ActiveClock | None = None
+        self.clock: ActiveClock | None = None  # of all iterations together
         self.slots: list[Resource] = []
         self._project, self._own_lane = project, project.lane
         self._lanes: list[Lane] = []
@@ -175,7 +163,6 @@ class Lanes:
         return next((resource.name for resource in resources if iteration in resource.waiting), "")
 
     def close(self) -> None:
-        """Ends all programs, stores the state of all trees and removes calls that nobody resumes."""
         if self.is_alone:
             return
         is_over = not self.flight.begun()
@@ -189,21 +176,16 @@ class Lanes:
 
 @contextlib.contextmanager
 def lanes_of(project: Project) -> Iterator[Lanes]:
-    """The lanes of one agent and one bench, closed after this block, in which this thread has the baton."""
+    """The lanes of one agent and one bench, closed after the block, in which this thread has the baton."""
     lanes = Lanes(project, 1, 1)
     with contextlib.closing(lanes), lanes.baton:
         yield lanes
 
 
 class Seat:
-    """Takes slot, bench and landing for one iteration, and leaves them to others.
-
-    ``project`` is the iteration's own. ``question`` is what it waits for a person to answer.
-    """
-
     def __init__(self, project: Project, lanes: Lanes, number: int, slot: int) -> None:
         self.lanes = lanes
-        self.question: Question | None = None
+        self.question: Question | None = None  # set while a person is to answer it
         self._project = project
         self.number = number
         self._slot = slot
@@ -211,15 +193,13 @@ class Seat:
         self._seen: OpenIteration | None = None
 
     def take_slot(self) -> None:
-        """Waits for the slot, where its author works."""
         self._take(self.lanes.slots[self._slot % len(self.lanes.slots)])
 
     def take_bench(self) -> None:
-        """Waits for a bench; its slot is held until then."""
+        """Its slot is held until a bench is free."""
         self._take(self.lanes.bench)
 
     def take_landing(self) -> None:
-        """Waits for the landing."""
         self._take(self.lanes.landing)
 
     def leave_all(self) -> None:
@@ -232,19 +212,18 @@ class Seat:
 
     @property
     def is_proposing(self) -> bool:
-        """Whether its author is at work or waits for the slot, and has no candidate to hand on yet."""
+        """Whether its author is at work or waits for the slot, and no candidate waits for a bench."""
         is_in_line = any(self.number in slot.waiting for slot in self.lanes.slots)
         has_slot = any(slot in self._held for slot in self.lanes.slots)
         return is_in_line or (has_slot and self.number not in self.lanes.bench.waiting)
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits: for another iteration, for a person, or for somebody else."""
         is_in_line = bool(self.lanes.awaited_by(self.number))
         return is_in_line or self.question is not None or self._project.activity.is_waiting
 
     def look(self, title: str) -> OpenIteration:
-        """What the iteration of this title does now, and since when."""
+        """Its present work, and since when."""
         picture, awaited = self._project.activity.picture, self.lanes.awaited_by(self.number)
         waits = f"waits for {awaited}" if awaited else ""
         if self.question:
@@ -261,7 +240,7 @@ class Seat:
         return self._seen
 
     def _take(self, resource: Resource) -> None:
-        """Waits for one of these and leaves what it had; of slot and bench it has the first until it gets the other."""
+        """Wait for a lane, then leave the held one; only a slot is held while it waits, and only for a bench."""
         if resource in self._held:
             return
         if resource is not self.lanes.bench:

@@ -1,7 +1,4 @@
-"""Notification of a person: the program of ``[notify]`` gets each event as JSON on its standard input.
-
-The events have one shape, whose published JSON Schema is generated from ``Notification``.
-"""
+"""Notification of a person: the program of ``[notify]`` gets each event as JSON on its standard input."""
 
 from __future__ import annotations
 
@@ -60,11 +57,10 @@ class Notification(Struct, frozen=True, kw_only=True):
 
 
 class Notifier(Observer):
-    """Sends events to the program of ``[notify]``.
+    """Sends events to the program of ``[notify]``, which has MAX_SECONDS; the run goes on even if it fails.
 
-    The run goes on even if the program fails or hangs: it has MAX_SECONDS seconds, and a note says what went wrong, as
-    ``status`` does until one is sent. It runs unconfined with the user's environment, so a program that candidates may
-    change is not run.
+    A note says what went wrong, as does ``status`` until one is sent. The program runs unconfined with the user's
+    environment, so one that candidates may change is not run.
     """
 
     def __init__(self, project: Project) -> None:
@@ -82,7 +78,7 @@ class Notifier(Observer):
             self._notify(event="kept", why=record.why, line=line, **about)
 
     def on_question(self, question: Question) -> None:
-        """Sent once, whoever asks it again: the person may be elsewhere."""
+        """Sent once, even if it is asked again: the person may be elsewhere."""
         number, why, path = question.iteration, question.verdict.why, self._project.loaded.path
         line = f"iteration {number} waits for you ({why}): goalseek approve {number}, or decline {number}"
         self._asked[number] = line = with_manifest_option(line, path)
@@ -93,7 +89,7 @@ class Notifier(Observer):
         self._notify(event="waiting", why=why, line=line, **about)
 
     def on_stopped(self, stop: Stop) -> None:
-        """The same end with nothing recorded since is not sent again: cron may come to it every minute."""
+        """The same end with nothing recorded since is not sent again: cron may reach it every minute."""
         is_by_cron = stop.reason == StopReason.COUNT and self._project.is_by_timetable
         if is_by_cron or self._is_stored_end(stop):
             return
@@ -135,7 +131,6 @@ class Notifier(Observer):
                 remove_if_exists(loaded.logs / UNSENT)
 
     def _run(self, program: str, launch: Launch, line: str) -> str:
-        """Runs the program; gives what went wrong, or ""."""
         with self._project.make_programs() as programs:
             result = programs.run(launch, timeout=MAX_SECONDS, stdin=line.encode() + b"\n")
         if result.timed_out:
@@ -146,7 +141,7 @@ class Notifier(Observer):
         return ""
 
     def _is_stored_end(self, stop: Stop) -> bool:
-        """Whether the last end that was sent is this one, with the same ``[notify]``; stores it as the last."""
+        """Whether this end, with the same ``[notify]``, was sent last; stores that it is."""
         loaded = self._project.loaded
         path, why = loaded.logs / _LAST_END, stop.why.partition("\n")[0]
         line = to_line({"end": [stop.reason, why, self._project.standing.seq, loaded.manifest.notify]})
@@ -158,7 +153,6 @@ class Notifier(Observer):
         return False
 
     def _is_stored_question(self, question: Question) -> bool:
-        """Whether this question was sent already; stores that it is."""
         path, sent = self._project.loaded.logs / _QUESTIONS, []
         with contextlib.suppress(OSError, ValueError):
             sent = path.read_text(encoding="utf-8").split()

@@ -1,8 +1,7 @@
-"""The queue: agents propose in slots, benches measure what they hand on, and one at a time lands.
+"""The queue: agents propose in slots, benches measure their candidates, and one at a time lands.
 
-With one agent and one bench one iteration follows the other, in the thread that runs the queue. Otherwise each
-iteration has a thread, and one lock, the baton, lets one thread at a time run goalseek's own code; a thread releases it
-while it waits. Checkpoints name the record that an iteration began after, so a landing makes none of them stale.
+With one agent and one bench, iterations follow each other in the queue's thread. Otherwise each has a thread, and the
+baton lets one thread at a time run goalseek's own code; a thread releases it while it waits.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ RunIteration = Callable[[Iteration], IterationRecord]
 
 
 def _sizes(invocation: Invocation, config: Config) -> tuple[int, int]:
-    """The numbers of agents and benches: one each until the candidate of a killed queue of one has ended."""
+    """Numbers of agents and benches: one each until the candidate of a killed queue of one has ended."""
     manifest, jobs, project = config.manifest, invocation.jobs, invocation.project
     if project.repository.flight() and not in_flight(project):
         return 1, 1
@@ -48,7 +47,7 @@ def _sizes(invocation: Invocation, config: Config) -> tuple[int, int]:
 
 
 def _recovers(iteration: Iteration, error: BaseException) -> bool:
-    """Whether the iteration can begin again, after a cache was emptied say; this removes its workspaces."""
+    """Whether the iteration can begin again, after a cache was emptied for example; removes its workspaces."""
     if not isinstance(error, FileNotFoundError | GitFailed | ObjectsFailed) or machine_error(error):
         return False
     if iteration.project.ledger.history.iteration(iteration.number) is not None:
@@ -61,8 +60,6 @@ def _recovers(iteration: Iteration, error: BaseException) -> bool:
 
 
 class Queue:
-    """The iterations of a climb that are under way, and the threads that work on them."""
-
     def __init__(self, invocation: Invocation, config: Config, run_iteration: RunIteration) -> None:
         self._invocation = invocation
         self._project = invocation.project
@@ -79,9 +76,9 @@ class Queue:
         self._error: BaseException | None = None
 
     def run(self) -> Iterator[IterationRecord]:
-        """Climbs until no iteration may begin and all have ended; yields each record once it counts.
+        """Climb until no iteration may begin and all have ended; yield each record once it counts.
 
-        An error of one iteration ends the others, as a signal does. A later invocation goes on from their checkpoints.
+        An error of one iteration ends the others, as a signal does. A later invocation resumes their checkpoints.
         """
         with contextlib.ExitStack() as stack:
             stack.callback(self._lanes.close)
@@ -112,7 +109,7 @@ class Queue:
             self._raise_error()  # the last may have ended by one while its caller had a record
 
     def _begin_next(self) -> bool:
-        """Begins or resumes an iteration if there is room and no stop; false if it does not."""
+        """False if there is no room, or a stop."""
         capacity = self._agents + self._lanes.benches
         # With one agent and one bench, what several have left under way is ended in lanes of its own.
         is_over = capacity == 2 and not self._lanes.is_alone and not self._owed
@@ -208,7 +205,6 @@ class Queue:
             self._lanes.clock.count(iteration.seat.is_idle for iteration in self._iterations.values())
 
     def _wait(self) -> None:
-        """Lets the other threads work until one has news, half a second at most."""
         self._baton.news.clear()
         with self._baton.let_go():
             self._baton.news.wait(_BEAT_SECONDS)
@@ -244,7 +240,6 @@ class Queue:
         self._project.activity.beat()
 
     def _end_threads(self) -> None:
-        """Ends the threads; the project is this thread's alone again."""
         self._error = self._error or Ended()
         while self._threads:
             self._baton.notice()
@@ -254,7 +249,7 @@ class Queue:
         self._project.baton, self._project.pulse = None, lambda: None
 
     def _answer_questions(self) -> None:
-        """Asks a person at the terminal; raises GoalseekError if nobody is there and nothing else goes on."""
+        """Ask a person at the terminal; raises GoalseekError if nobody is there and nothing else goes on."""
         asking = [
             (iteration, question)
             for _, iteration in sorted(self._iterations.items())

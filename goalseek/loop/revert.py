@@ -1,7 +1,7 @@
-"""Taking a kept change back, on a person's word: the tip without it is screened, measured and recorded as kept.
+"""Reverting a kept change on a person's word: the tip without it is screened, measured and recorded as kept.
 
-What was kept after it is merged on by git. Nothing moves before the record is there, so a kill before that leaves the
-climb as it was, and the same command goes on from the measurements that are stored.
+git merges later keeps onto it. Nothing moves before the record exists, so a kill leaves the climb as it was, and the
+same command resumes from the stored measurements.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _LIST_KEPT = "goalseek log --outcome kept lists the kept changes"
 
 
 def revert_change(project: Project, number: int, why: str = "") -> IterationRecord:
-    """Takes the kept change of iteration ``number`` out of the tip; the result stands whatever its number is.
+    """Take the kept change of iteration ``number`` out of the tip; the result stands whatever its number.
 
-    Raises GoalseekError, and the climb stays as it is, for a change that the tip does not have, for one on whose lines
-    a later one was built, for a result that the screening refuses, and for one without a number.
+    Raises GoalseekError, and changes nothing, if the tip lacks the change, later keeps conflict with it, the screening
+    refuses the result, or the result has no number.
     """
     config = project.config()
     kept = _find_kept(project, number)
@@ -111,7 +111,7 @@ def _find_kept(project: Project, number: int) -> IterationRecord:
 
 
 def _merge_without(project: Project, kept: IterationRecord) -> str:
-    """The tip's tree without a kept change, with all that was kept after it. Raises GoalseekError for conflicts."""
+    """The tip's tree without a kept change. Raises GoalseekError if later keeps conflict."""
     repository, incumbent, number = project.repository, project.standing.incumbent, kept.iteration
     assert incumbent and kept.tree_hash and kept.parent_commit_hash
     before = repository.tree_of(kept.parent_commit_hash)
@@ -128,7 +128,7 @@ def _merge_without(project: Project, kept: IterationRecord) -> str:
 
 
 def _apply_revert(iteration: Iteration, tree: str, plan: Plan) -> Change:
-    """The change from the tip to ``tree``. Raises GoalseekError, with the files, for what the screening refuses."""
+    """The change from the tip to ``tree``. Raises GoalseekError, with the files, if the screening refuses it."""
     scope, incumbent = iteration.config.scope, iteration.standing.incumbent
     assert incumbent
     clear_attempts(iteration.folder)

@@ -1,7 +1,4 @@
-"""Runs the steps of one iteration: a phase whose result is checkpointed is not run again.
-
-For each it asks the limits, does the work, stores the result, charges the usage, and shows where the iteration stands.
-"""
+"""The steps of one iteration: a phase whose result is checkpointed is not run again."""
 
 from __future__ import annotations
 
@@ -34,13 +31,9 @@ Inputs = ParamSpec("Inputs")
 
 
 class StepRunner:
-    """The steps of one iteration, in order. ``phase_limit`` is how many phases may be run now (None: all).
+    """Runs the steps of one iteration in order: asks the limits, works, checkpoints the result, charges the usage.
 
-    Checkpoints hold for this run, the record that the iteration began after and the same ``source``. If ``limits`` are
-    given, a step that would exceed one raises LimitReached. ``get_spending`` gives the spend that is not recorded yet,
-    with that of running calls: a step that exceeds a budget only together with those waits for them. ``is_asking`` is
-    whether a phase runs that may call a provider. ``places_of`` gives where the calls of a phase are made.
-    ``resumed_from`` names the checkpoints of an earlier invocation; ``step``, which always resumes, names none.
+    Checkpoints hold for this run, the record that the iteration began after, and the same ``source``.
     """
 
     def __init__(
@@ -50,12 +43,12 @@ class StepRunner:
         self._begun = begun
         self.folder = project.run_folder(number)
         refuse_foreign_logs(project.loaded, number)
-        self.get_spending: Callable[[], Spending] = self._own_spending
+        self.get_spending: Callable[[], Spending] = self._own_spending  # not recorded yet, with running calls
         self.is_asking = False
-        self.places_of: Callable[[str], CachePaths] = lambda phase: project.places
+        self.places_of: Callable[[str], CachePaths] = lambda phase: project.places  # of the calls of a phase
         self._project = project
         self._limits = limits
-        self._remaining = phase_limit
+        self._remaining = phase_limit  # phases that may run now; None: all
         self._make_folder()
         self._checkpoints = Checkpoints(self.folder, project.ledger.seal, project.run_id, begun.follows)
         self._answers = self._checkpoints.stored()
@@ -79,12 +72,11 @@ class StepRunner:
         *inputs: Inputs.args,
         **options: Inputs.kwargs,
     ) -> Value:
-        """The phase's result: from checkpoint ``name``, or of ``work`` and then checkpointed before this returns.
+        """The phase's result: from checkpoint ``name``, or from ``work``, checkpointed before this returns.
 
-        APPROVE, which waits for a person, is not timed: its seconds count nowhere. Raises Rejected where ``work`` does
-        or did so before, Paused where no more phases may run now, and LimitReached.
+        Raises Rejected if ``work`` does or did so before, Paused if no more phases may run now, and LimitReached.
         """
-        is_timed = phase is not Phase.APPROVE
+        is_timed = phase is not Phase.APPROVE  # its wait for a person counts nowhere
         checkpoint = self._stored(name, kind)
         rejected_before = None if checkpoint else self._stored(name.rejection, Rejection)
         if rejected_before:
@@ -123,10 +115,10 @@ class StepRunner:
         initial: Value,
         next_part: Callable[[Value], Callable[[], Value] | Last],
     ) -> tuple[Value, Last]:
-        """A result that grows part by part, each checkpointed before the next: a killed phase goes on there.
+        """A result that grows part by part, each checkpointed before the next, so a killed phase resumes there.
 
-        ``next_part`` gives for the result so far the work that extends it by one part, or, if it is complete, what
-        follows from it, which is given back with it; for ``initial`` it must give work.
+        ``next_part`` returns the work that adds a part to the result so far, or, once it is complete, a value that is
+        returned with it. It must return work for ``initial``.
         """
         checkpoint = self._stored(name, type(initial))
         value: Value = checkpoint.value if checkpoint else initial
@@ -156,17 +148,13 @@ class StepRunner:
         return chain(self._answers, self._digest)
 
     def forget(self, answer: str) -> None:
-        """Removes a checkpoint, and with it all that were made from it: the phase will run again."""
+        """The phase will run again, and so will all that followed from it."""
         self._checkpoints.forget(CheckpointName(answer))
         self._answers.pop(CheckpointName(answer), None)
 
     @contextlib.contextmanager
     def saving_failure(self) -> Iterator[None]:
-        """Saves the error that ends the iteration without a record.
-
-        Not saved are the causes that pass by themselves: signals, an end of the invocation alone, a missing approval,
-        faults of the machine.
-        """
+        """Save the error that ends the iteration without a record, unless it passes by itself, as a signal does."""
         checkpoints = self._checkpoints.of_run("")
         checkpoints.forget(FAILED)
         try:
@@ -199,7 +187,6 @@ class StepRunner:
         return {phase: max(by_phase.get(phase, 0.0), counted.get(phase, 0.0)) for phase in {**by_phase, **counted}}
 
     def usage_before(self) -> Usage:
-        """What an earlier invocation has used for it, which none of its steps has asked for yet."""
         for name in self.resumed_from:
             usage = from_plain(Usage, self._answers[name].value.get("usage") or {})
             self.usage_log.answers[structs.replace(name, is_rejection=False)] = usage
@@ -215,7 +202,6 @@ class StepRunner:
         return checkpoint
 
     def _standing(self, is_foreseen: bool = False) -> Standing:
-        """The run's standing with the spend that is not recorded yet."""
         standing = self._project.standing.for_run(self._project.run_id)
         return self.get_spending().added_to(standing, is_foreseen=is_foreseen)
 
@@ -227,7 +213,6 @@ class StepRunner:
         self._finished[name], self.usage_log.answers[name] = (phase, seconds), usage
 
     def _begin_part(self, phase: Phase, is_first: bool) -> None:
-        """Before a phase, or a further part of it: asks the limits, and shows the phase."""
         if self._remaining == 0:
             raise Paused(phase)
         project = self._project
@@ -259,6 +244,7 @@ class StepRunner:
         return find_limit(phase, self._limits, standing, now, call)
 
     def _is_up_to_others(self, stop: Stop) -> bool:
+        """A step that exceeds a budget only together with running calls waits for them."""
         return stop.reason in (StopReason.TOKENS, StopReason.COST) and self.get_spending().foreseen != Usage()
 
     def _count_phase(self) -> None:

@@ -1,9 +1,7 @@
-"""APPLY_CHANGE: the provider edits the workspace; its edits are checked against the scope and taken as the change.
+"""APPLY_CHANGE: the provider edits the workspace; its edits are screened and become the change.
 
-The workspace is restored afterwards, so that an edit outside the scope never gets into a candidate.
-
-What git has merged is a change too: of rejected changes that are tried together, or of a tip without a kept change. It
-is checked as edits are, and no workspace is needed for it.
+The workspace is restored afterwards, so an edit outside the scope never gets into a candidate. A merge by git (a stack,
+a move to another tip, a revert) is screened too, and needs no workspace.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ _MAX_LINE = 160
 
 
 def apply_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
-    """The change of an attempt: what its author makes, or what git merges onto the tip of now. Raises Rejected."""
+    """The author's change, or git's merge onto the present tip. Raises Rejected."""
     name, phase, work = CheckpointName("change", attempt.number), Phase.APPLY_CHANGE, _ask_for_change
     if attempt.moving and not attempt.problem:  # nobody is asked for it, so no budget of APPLY_CHANGE is in its way
         phase, work = Phase.COMMIT, _move_to_tip
@@ -56,13 +54,11 @@ def apply_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
 
 
 def _ask_for_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
-    """Lets the provider edit the workspace, and gives its edits within the scope with those of the attempt before.
+    """The provider's edits within the scope, with those of the attempt before; git's merge for a stack.
 
-    For a plan of ``stacked`` changes nobody is asked: git has merged them.
-
-    Writes ``changes.diff``, ``snapshot/``, ``plan.md`` and ``provider_output.md``. The workspace is restored
-    after the call; where that is broken off, the next process does so. Raises Rejected for edits outside the scope, for
-    no change, and where the provider failed.
+    Writes ``changes.diff``, ``snapshot/``, ``plan.md`` and ``provider_output.md``. Restores the workspace after the
+    call; if that is cut off, the next process does. Raises Rejected for edits outside the scope, no change, a failed
+    provider.
     """
     plan, prior, moving = attempt.plan, attempt.prior, attempt.moving
     if moving:
@@ -137,10 +133,9 @@ def _move_to_tip(iteration: Iteration, attempt: OpenAttempt) -> Change:
 
 
 def change_between(iteration: Iteration, plan: Plan, before: str, after: str, folder: Path) -> Change:
-    """The change of one tree into another, screened as a provider's is; names, usage and author are the plan's.
+    """The change of one tree into another, screened as a whole like a provider's. Raises Rejected.
 
-    Writes ``changes.diff``, ``snapshot/`` and ``plan.md`` to ``folder``. Raises Rejected for no change, and for one
-    that the screening does not take as a whole.
+    Writes ``changes.diff``, ``snapshot/`` and ``plan.md`` to ``folder``.
     """
     objects = iteration.project.repository.objects
     recreate_folder(folder / "snapshot")
@@ -160,10 +155,7 @@ def change_between(iteration: Iteration, plan: Plan, before: str, after: str, fo
 
 
 def _screen_so_far(iteration: Iteration, folder: Path, secrets: Redactor) -> Screening | None:
-    """Writes ``changes.diff`` of what the workspace has now, where a provider has not answered.
-
-    None where it is gone, or has a credential.
-    """
+    """Write ``changes.diff`` of an unfinished call; None if the workspace is gone or has a credential."""
     workspace = iteration.workspace
     if not workspace.is_whole():
         return None
@@ -177,7 +169,6 @@ def _screen_so_far(iteration: Iteration, folder: Path, secrets: Redactor) -> Scr
 
 
 def _screening_of(iteration: Iteration, folder: Path) -> Screening:
-    """The screening of the workspace; what it takes is copied to ``snapshot/``."""
     workspace, objects, scope = iteration.workspace, iteration.project.repository.objects, iteration.config.scope
     snapshot = folder / "snapshot"
     folder.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
@@ -199,14 +190,12 @@ def _screening_of(iteration: Iteration, folder: Path) -> Screening:
 
 
 class _Edits(Struct, frozen=True):
-    """The edits of a call in the workspace, on top of those of the attempt before."""
-
     iteration: Iteration
     folder: Path
-    prior_entries: Mapping[str, Entry | None]
+    prior_entries: Mapping[str, Entry | None]  # of the attempt before
 
     def begin(self) -> None:
-        """Puts those into the workspace that the call begins with: where a turn was cut off, all that it had left."""
+        """Restore the edits of a turn that was cut off, or else of the attempt before."""
         iteration, usage_log = self.iteration, self.iteration.steps.usage_log
         entries, objects = self.prior_entries, iteration.project.repository.objects
         if interrupted := usage_log.resumable:
@@ -231,7 +220,7 @@ class _Edits(Struct, frozen=True):
 
 
 def _credential_refusal(screening: Screening, paths: Iterable[str], secrets: Redactor, usage: Usage) -> Rejected | None:
-    """The refusal of a change of which a file or a name holds a credential, before anything of it is stored."""
+    """The refusal of a change with a credential in a file or a name, before anything of it is stored."""
     for path in paths:
         content = os.fsencode(path)
         with contextlib.suppress(OSError):
@@ -245,7 +234,7 @@ def _credential_refusal(screening: Screening, paths: Iterable[str], secrets: Red
 
 
 def _write_diff(objects: Objects, before: str, screened: Screening, folder: Path) -> Diff:
-    """Writes all that a change did as ``changes.diff``; what it cannot be committed for is refused."""
+    """Refuses edits that cannot be committed."""
     all_edits = {**screened.edits, **screened.out_of_scope}
     diff = objects.diff(before, objects.splice(before, all_edits) if all_edits else before)
     (folder / "changes.diff").write_bytes(diff.patch)

@@ -17,10 +17,10 @@ from goalseek.values import Outcome, Reason
 
 
 def commit(iteration: Iteration, attempt: OpenAttempt, change: Change) -> Candidate:
-    """Makes the candidate's commit, and keeps it reachable. Its parent is the attempt before it, or the tip.
+    """The candidate's commit, on top of the attempt before or the tip.
 
-    Raises Rejected for a tree that was measured under this ruler, or is now, for an object that was pruned, and for a
-    file that the manifest has made read-only or hidden since; GoalseekError where somebody moved the tip.
+    Raises Rejected for a tree that was or is being measured under this ruler, a pruned object, and a file that is no
+    longer writable; GoalseekError if somebody moved the tip.
     """
     project, standing, scope = iteration.project, iteration.standing, iteration.config.scope
     assert standing.incumbent

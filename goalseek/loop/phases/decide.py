@@ -1,7 +1,7 @@
-"""DECIDE, REVIEW and APPROVE: the rule's verdict, and where the manifest asks for them a reviewer's and a person's say.
+"""DECIDE, REVIEW and APPROVE: the rule's verdict, then a reviewer's and a person's, if the manifest asks for them.
 
-A reviewer is asked only about a candidate that the verifier would keep, so it cannot overrule the verifier. No verdict
-takes effect before the person who is asked about it has answered.
+A reviewer is asked only about a candidate that would be kept, so it cannot overrule the verifier. No verdict takes
+effect before the person who is asked has answered.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ MAX_TEXT_BYTES = 16 * 1024
 
 
 def decide(iteration: Iteration, attempt: OpenAttempt) -> Decision:
-    """The verdict that VERIFY ended with, with the revert commit of a rejected candidate that is on the tip."""
     assert attempt.verdict is not None and attempt.candidate
     if attempt.verdict:
         return Decision(attempt.verdict)
@@ -40,7 +39,7 @@ def decide(iteration: Iteration, attempt: OpenAttempt) -> Decision:
 
 
 def asks_reviewer(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> bool:
-    """Whether a reviewer is asked about this verdict; one who was counts, even if the manifest no longer asks."""
+    """A stored review counts, even if the manifest no longer asks for one."""
     if iteration.steps.has(CheckpointName("review", attempt.cycle)):
         return bool(decision.verdict)
     is_asked = bool(decision.verdict) and iteration.config.manifest.review is not None
@@ -48,10 +47,9 @@ def asks_reviewer(iteration: Iteration, attempt: OpenAttempt, decision: Decision
 
 
 def review_candidate(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> Review:
-    """Asks the reviewer about a candidate that would be kept; writes ``reviews/``.
+    """Ask the reviewer; any answer but APPROVED, or none, reverts the candidate. Writes ``reviews/``.
 
-    Only an answer of APPROVED leaves the verdict as it is; without a readable answer the candidate is reverted. Raises
-    GoalseekError where the reviewer's login is refused, or its rate limit outlasts the run.
+    Raises GoalseekError if the reviewer's login is refused, or its rate limit outlasts the run.
     """
     project, change, candidate = iteration.project, attempt.change, attempt.candidate
     table, incumbent, value = iteration.config.manifest.review, iteration.standing.incumbent, decision.verdict.value
@@ -91,10 +89,7 @@ def review_candidate(iteration: Iteration, attempt: OpenAttempt, decision: Decis
 
 
 def _instructions_to_undo(iteration: Iteration, tree: str) -> dict[str, Entry | None]:
-    """The instructions for agents on which a tree differs from the baseline, and what they import, as it has them.
-
-    No candidate, nor one that was kept, speaks to the reviewer through them; what it did to them is in the patch.
-    """
+    """The baseline's instructions for agents, with imports: through edited ones a candidate could ask for approval."""
     objects, scope, baseline = iteration.project.repository.objects, iteration.config.scope, iteration.standing.baseline
     assert baseline
     changes = objects.visible_changes(tree, baseline.tree, scope.seen_by("agent"))
@@ -104,13 +99,10 @@ def _instructions_to_undo(iteration: Iteration, tree: str) -> dict[str, Entry | 
 
 @contextlib.contextmanager
 def _showing_candidate(workspace: Workspace, edits: Mapping[str, Entry | None]) -> Iterator[None]:
-    """In this block the workspace has what the reviewer sees, not committed; afterwards it is restored.
-
-    Its tree has no label meanwhile, so after a kill in the block it is not taken for the incumbent's tree.
-    """
+    """In this block the workspace has the reviewer's files, uncommitted."""
     tree = workspace.tree
     label, entries_before = tree.label, {path: tree.entries.get(path) for path in edits}
-    tree.update(edits, "")
+    tree.update(edits, "")  # no label: after a kill it is not taken for the incumbent's tree
     try:
         yield
     finally:
@@ -120,7 +112,7 @@ def _showing_candidate(workspace: Workspace, edits: Mapping[str, Entry | None]) 
 
 
 def needs_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> bool:
-    """Whether this verdict waits for a person. A stored answer to it counts, even if the manifest no longer asks."""
+    """A stored answer counts, even if the manifest no longer asks for one."""
     if iteration.steps.has(CheckpointName("word", attempt.cycle)):
         return True
     logs = iteration.project.loaded.logs
@@ -136,9 +128,8 @@ def needs_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decisio
 def apply_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> Decision:
     """The decision after a person's answer: a declined keep is reverted; a revert stays one whatever the answer.
 
-    Where the number alone had rejected it, the reason is ``declined`` then, and it is never stacked. A change that was
-    approved is not asked about again. Raises GoalseekError with exit code 5 where there is no answer, nobody at a
-    terminal to ask, and nothing else under way.
+    A declined near miss is never stacked; an approved change is not asked about again. Raises GoalseekError with exit
+    code 5 if there is no answer, nobody at a terminal, and nothing else under way.
     """
     name, work = CheckpointName("word", attempt.cycle), _decide_by_answer
     decided = iteration.steps.do(Phase.APPROVE, name, Decision, work, iteration, attempt, decision)
@@ -169,7 +160,7 @@ def _question(iteration: Iteration) -> Question | None:
 
 
 def recall_answer(iteration: Iteration, question: Question) -> Approval | None:
-    """A person's answer to a question of this iteration, if there is one; it stays known once it is recorded."""
+    """A person's answer to a question of this iteration, or None; it stays known after its file is deleted."""
     answer = iteration.approvals.get(question.decided)
     answer = answer or approval.read_approval(iteration.project.loaded.logs, question)
     if answer:
@@ -178,10 +169,7 @@ def recall_answer(iteration: Iteration, question: Question) -> Approval | None:
 
 
 def _ask_person(iteration: Iteration, question: Question) -> Approval:
-    """Waits for a person's answer, at the terminal or of another process. Raises GoalseekError where nobody is there.
-
-    Of several, the others go on meanwhile and may land, and the queue asks at the terminal.
-    """
+    """Raises GoalseekError if nobody is there. With several iterations the others go on, and the queue asks."""
     project, seat, commands = iteration.project, iteration.seat, approval.commands_for(question)
     answer: Approval | None = None
     if not seat.lanes.is_alone:
@@ -210,7 +198,7 @@ def _ask_person(iteration: Iteration, question: Question) -> Approval:
 
 
 def _patch(iteration: Iteration, attempt: OpenAttempt) -> bytes:
-    """The change without what depends on where in a file it stands: git's patch-id would leave out white space."""
+    """The change without line numbers and blob ids; git's patch-id would ignore white space."""
     assert attempt.candidate
     patch = iteration.project.repository.objects.patch(iteration.incumbent.tree, attempt.candidate.tree)
     return b"\n".join(line for line in patch.splitlines() if not line.startswith((b"@@ ", b"index ")))

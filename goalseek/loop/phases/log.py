@@ -1,7 +1,4 @@
-"""LOG: the record of the iteration, committed to the ledger and then written as files for people.
-
-The ledger's commit is the only point at which an iteration counts.
-"""
+"""LOG: the record of the iteration. It counts only once it is committed to the ledger; files for people follow."""
 
 from __future__ import annotations
 
@@ -26,10 +23,7 @@ from goalseek.workspace.shared_folders import SharedFolders
 
 
 def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = None) -> IterationRecord:
-    """Builds the record once, commits it to the ledger, writes its files, and moves the refs to what it says.
-
-    ``ruler`` is given for a baseline.
-    """
+    """Build the record once, commit it to the ledger, write its files, move the refs. ``ruler``: for a baseline."""
     project, share = iteration.project, iteration.config.manifest.scope.share
     shares = SharedFolders(project.repository.own, project.folder, share) if share else None
     name = CheckpointName("record")
@@ -152,7 +146,6 @@ def _make_record(
 
 
 def _incumbent_value(standing: Standing, verdict: Verdict) -> float | None:
-    """The incumbent's value that the candidate was compared with, or would have been."""
     if verdict.outcome == Outcome.BASELINE or verdict.incumbent is not None:
         return verdict.incumbent
     return standing.incumbent.value if standing.incumbent else None

@@ -1,8 +1,7 @@
-"""PLAN: what the provider means to change, asked for before it edits anything, or a stack of stored changes.
+"""PLAN: the provider's plan before it edits anything, or a stack of stored changes.
 
-Nobody is asked for what git makes of stored changes: rejected near misses of the tip together, and a change of an
-earlier tip on the present one. Which near misses are stacked is a pure function of the records, so an iteration that
-was killed comes to the same stack again.
+git alone makes a stack, of rejected near misses of the tip, and moves a change of an earlier tip. The choice of a stack
+is a pure function of the records, so a killed iteration chooses the same one again.
 """
 
 from __future__ import annotations
@@ -34,10 +33,7 @@ MOST_MERGES = 5  # in one iteration
 
 
 def make_plan(iteration: Iteration) -> Plan:
-    """The plan. After an answer without a plan the provider is asked once more, with the problem. Raises Rejected.
-
-    Where rejected changes are due to be tried together, that is the plan.
-    """
+    """The next stack, or the provider's plan. An answer without a plan is asked for once more. Raises Rejected."""
     stack, step = plan_stack(iteration), iteration.steps.do
     try:
         return step(Phase.PLAN, CheckpointName("plan"), Plan, _ask_for_plan, iteration, 1, stack=stack)
@@ -80,10 +76,7 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 
 def plan_stack(iteration: Iteration) -> Plan | None:
-    """The plan of the next stack; None where a proposal is due, and while another stack is under way.
-
-    Sets that do not merge, or whose tree is the tip's or was measured already, are noted in ``iteration.not_stacked``.
-    """
+    """The next stack; None if a proposal is due. Sets that give no new tree go to ``iteration.not_stacked``."""
     project, manifest, standing = iteration.project, iteration.config.manifest, iteration.standing
     objects = project.repository.objects
     assert standing.incumbent
@@ -111,10 +104,7 @@ def merge_stack(iteration: Iteration, stack: Stack) -> str:
 
 
 def merge_onto_tip(iteration: Iteration, attempt: OpenAttempt) -> str:
-    """The tree of a change of an earlier incumbent on the present one: what its plan gives there, or merged by git.
-
-    Raises Rejected where it cannot be merged.
-    """
+    """The change on the present tip: rendered from its plan, or merged by git. Raises Rejected if it conflicts."""
     assert attempt.moving
     candidate, before = attempt.moving
     objects, tip = iteration.project.repository.objects, iteration.incumbent.tree
@@ -126,7 +116,7 @@ def merge_onto_tip(iteration: Iteration, attempt: OpenAttempt) -> str:
 
 
 def _render_on(iteration: Iteration, plan: Plan, tree: str) -> str | None:
-    """The tree with what the plan itself, such as the values of ``tune``, gives its files; None where it gives none."""
+    """The tree with files rendered from the plan, such as the values of ``tune``; None if it renders none."""
     repository, prefix = iteration.project.repository, iteration.project.places.prefix
     entries = repository.objects.files(tree)
     files = writable_files(repository, iteration.config.scope, entries)
@@ -141,14 +131,14 @@ def _render_on(iteration: Iteration, plan: Plan, tree: str) -> str | None:
 
 
 def _records_of_tip(iteration: Iteration) -> Iterator[IterationRecord]:
-    """The records of what was tried on its incumbent before it began, newest first."""
+    """Records of tries on its incumbent before it began, newest first."""
     standing, incumbent = iteration.standing, iteration.incumbent
     since = takewhile(lambda record: record.iteration != incumbent.iteration, iteration.project.ledger.recent)
     return (record for record in since if record.base_commit_hash == incumbent.commit and record.seq <= standing.seq)
 
 
 def _merge(iteration: Iteration, members: Sequence[IterationRecord]) -> str:
-    """The tip's tree with the changes of all of them; "" where they do not merge."""
+    """The tip's tree with all changes; "" if they conflict."""
     incumbent, objects = iteration.standing.incumbent, iteration.project.repository.objects
     assert incumbent
     tree = incumbent.tree

@@ -21,10 +21,7 @@ _COMMITS = 10
 
 
 def read_context(iteration: Iteration) -> Context:
-    """Brings the workspace to the incumbent and gathers the context; writes ``git_before.txt`` and ``env.json``.
-
-    Raises GoalseekError for a changed ruler, before a proposal is paid for.
-    """
+    """Raises GoalseekError for a changed ruler, before a proposal is paid. Writes ``git_before.txt``, ``env.json``."""
     project = iteration.project
     hidden_files.refuse_changed(iteration.config.trees)
     standing, search = iteration.standing.for_run(project.run_id), iteration.config.manifest.search
@@ -33,7 +30,7 @@ def read_context(iteration: Iteration) -> Context:
 
 
 def read_context_without_turn(iteration: Iteration) -> Context:
-    """The same for an iteration in which nothing is proposed; the ruler may have changed."""
+    """For an iteration without a proposal; the ruler may have changed."""
     return _gather_context(iteration)
 
 
@@ -74,7 +71,7 @@ def _gather_context(iteration: Iteration, turn: Turn | None = None) -> Context:
 
 
 def read_baseline_context(iteration: Iteration) -> Context:
-    """The context of a baseline, without values, files or directions, as nothing is proposed."""
+    """Without values, files or directions, as nothing is proposed."""
     standing = iteration.standing
     return Context(
         iteration=iteration.number,
@@ -99,7 +96,6 @@ def count_proposals(ahead: Sequence[Ahead]) -> int:
 
 
 def played(standing: Standing, ahead: Sequence[Ahead]) -> Played:
-    """What ``scripted`` has played, recorded or under way."""
     scripts = tuple(one.script for one in ahead if one.script)
     return Played(standing.script_digest, standing.script_count, scripts)
 

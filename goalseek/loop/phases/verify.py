@@ -1,4 +1,4 @@
-"""VERIFY: the verifier's commands run on a bench; each measurement is added to the evidence before the next begins.
+"""VERIFY: the verifier's commands run on a bench; each measurement is stored before the next begins.
 
 The rule is asked before each measurement whether it needs another one; its last answer is the verdict.
 """
@@ -25,13 +25,11 @@ NextMeasurement = Callable[[Evidence], Callable[[], Evidence] | Verdict]
 def verify(
     iteration: Iteration, attempt: OpenAttempt, change: Change, candidate: Candidate
 ) -> tuple[Evidence, Verdict]:
-    """Measures candidate and incumbent until the rule has its verdict, and gives that with the evidence for it."""
     next_part = partial(_next_measurement, iteration, attempt, change, candidate)
     return _gather(iteration, attempt.number, next_part)
 
 
 def verify_baseline(iteration: Iteration, ruler: str, candidate: Candidate) -> tuple[Evidence, Verdict]:
-    """Measures a baseline, recorded measurements first, until there are enough for its verdict."""
     return _gather(iteration, 1, partial(_next_baseline_measurement, iteration, ruler, candidate))
 
 
@@ -42,10 +40,7 @@ def _gather(iteration: Iteration, number: int, next_part: NextMeasurement) -> tu
 def _next_measurement(
     iteration: Iteration, attempt: OpenAttempt, change: Change, candidate: Candidate, evidence: Evidence
 ) -> Callable[[], Evidence] | Verdict:
-    """The measurement that the verdict needs next, of candidate or incumbent; the verdict once it needs none.
-
-    What an earlier invocation has measured in another setting counts only where the verdict needs no more.
-    """
+    """The next measurement or the verdict. Evidence of another setting counts only if it suffices for a verdict."""
     project, manifest, standing = iteration.project, iteration.config.manifest, iteration.standing
     assert standing.incumbent and standing.baseline
     lines_saved = change.lines_removed - change.lines_added
