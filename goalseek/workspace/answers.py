@@ -1,4 +1,4 @@
-"""Answers that candidate code can read in shared folders, and scripts that score in its sight."""
+"""Notes on hidden answers in shared folders, and on scoring scripts, that candidate code can read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Column = tuple[str, ...]
 def hidden_paths(
     folder: Path, manifest: Manifest, prefix: str, hidden_from: Listing, paths: Iterable[str]
 ) -> dict[str, Path]:
-    """Where they lie on disk, by the path that commands find them at. ``paths`` are those of a tree."""
+    """Maps the path at which commands find a hidden file to its place on disk; ``paths`` are those of a tree."""
     files = {path: folder / path for path in filter(matcher(manifest.scope.hidden), paths_below(prefix, paths))}
     return files | {item.path: folder / (manifest.scope.hidden_from or ".") / item.path for item in hidden_from}
 
@@ -57,11 +57,7 @@ def hidden_paths(
 def answer_notes(
     folder: Path, manifest: Manifest, prefix: str, hidden: Mapping[str, Path], paths: Iterable[str]
 ) -> Iterator[Finding]:
-    """Notes on answers that the timed program, the agent or candidate code can read, and on scripts that score.
-
-    ``paths`` are those of a tree, in which the manifest's folder is at ``prefix``; ``hidden`` are the hidden files
-    where they lie on disk, by the path that commands find them at.
-    """
+    """``paths`` are those of a tree, with the manifest's folder at ``prefix``; ``hidden`` is from ``hidden_paths``."""
     if finding := exposure.readable_answers(manifest, hidden):
         yield finding
     own = paths_below(prefix, paths)
@@ -75,11 +71,7 @@ def answer_notes(
 def _shared_answers(
     folder: Path, manifest: Manifest, hidden: Mapping[str, Path], code: Iterable[str]
 ) -> Iterator[Finding]:
-    """Notes on files in shared folders, which candidate code can read, that look as if they held answers.
-
-    A column of theirs is one of a hidden file, a hidden file or a command beside them names them, they are copies of
-    one, or their name says so. ``code`` is what may read them: writable files and scripts, below ``folder``.
-    """
+    """``code`` are the writable files and scripts below ``folder``; a shared file that they name must not move."""
     listing: list[ListedFile] = []
     for name in manifest.scope.share:
         with contextlib.suppress(OSError):  # what no command can use either
@@ -173,7 +165,7 @@ def _shell_words(paths: Iterable[str]) -> str:
 
 
 class _NamedFiles(Struct, frozen=True):
-    """The files in shared folders that texts name."""
+    """The shared files that a text names."""
 
     folder: Path
     manifest: Manifest
@@ -182,14 +174,14 @@ class _NamedFiles(Struct, frozen=True):
         return self._joined(words_in(command.text), {command.cwd}, 1)
 
     def in_file(self, path: str, file: Path) -> set[str]:
-        """Those that the text of ``file`` names, which commands find at ``path``."""
+        """``path`` is where commands find ``file``."""
         text, is_script = exposure.read_small(file), path.endswith(SCRIPTS)
         words = {*re.findall(r"\"([^\"\n]{1,300})\"", text), *re.findall(r"'([^'\n]{1,300})'", text)}
         words |= {word for word in words_in(text) if "/" in word} if is_script else set()
         return self._joined(words, {"", posixpath.dirname(path)}, _PARTS_MOST if is_script else 1)
 
     def _joined(self, words: Set[str], bases: Set[str], parts: int) -> set[str]:
-        """Those that words name, or ``parts`` of them join to: in ``Path("data") / "labels.csv"`` there are two."""
+        """Joins up to ``parts`` words to a path: two in ``Path("data") / "labels.csv"``."""
         shares, found = self.manifest.scope.share, set[str]()
         for _ in range(parts):
             paths = {posixpath.normpath(posixpath.join(base, word)) for base in bases for word in words}
@@ -202,7 +194,7 @@ class _NamedFiles(Struct, frozen=True):
 
 
 def _copies(folder: Path, listing: Iterable[ListedFile], hidden: Mapping[str, Path]) -> Iterator[tuple[str, set[str]]]:
-    """Only files of one size are read, the largest not where that would take long."""
+    """Reads only files of equal size, the smallest first, until ``_COPIES_MOST`` bytes."""
     originals, copies = defaultdict[int, list[str]](list), defaultdict[int, list[str]](list)
     for path, file in hidden.items():
         with contextlib.suppress(OSError):
@@ -233,7 +225,7 @@ def _is_named_answer(path: str) -> bool:
 
 
 class AnswerColumn(Struct, frozen=True):
-    """``is_whole``: the hidden file has all columns of the shared one."""
+    """``is_whole``: the hidden file has every column of the shared one."""
 
     name: str
     path: str
@@ -242,10 +234,9 @@ class AnswerColumn(Struct, frozen=True):
 
 
 def find_answer_columns(shared: Mapping[str, Path], hidden: Mapping[str, Path]) -> Iterator[AnswerColumn]:
-    """The answers in each shared file: columns with the values of a hidden one, at least 8 of them and not all equal.
+    """Shared columns with the values of a hidden one: at least 8 values, not all equal.
 
-    Where features are in the hidden file as well, only a column whose name says so is an answer, or the last column
-    where all are shared. The first lines decide which files are read to the end.
+    Columns with an answer's name count; without one, the last column does if all hidden columns are shared.
     """
     heads = {path: head for path, file in hidden.items() if (head := _read_columns(file, _LEAST_ROWS + 1))}
     tables = (path for path in shared if path.lower().endswith(_SUFFIXES))
@@ -269,10 +260,7 @@ def find_answer_columns(shared: Mapping[str, Path], hidden: Mapping[str, Path]) 
 
 
 def _same_columns(columns: list[Column], others: list[Column], rows: int | None = None) -> dict[int, int]:
-    """Which of ``columns``, by the index of the other column with its values; either may begin with a header.
-
-    With ``rows`` only so many are compared, which may be equal throughout.
-    """
+    """Maps indexes of ``others`` to equal columns, under a header or none; given ``rows``, constant ones match too."""
     indexes = dict[Column, int]()
     for start in (1, 0):
         for index, column in enumerate(columns):
@@ -284,7 +272,7 @@ def _same_columns(columns: list[Column], others: list[Column], rows: int | None 
 
 
 def _read_columns(file: Path, rows: int | None = None) -> list[Column]:
-    """The columns of a text file, or of its first ``rows``; none where rows differ in length, or it is too large."""
+    """Empty if rows differ in length, or the file is binary or too large."""
     try:
         with file.open(encoding="utf-8-sig", newline="") as text:
             first = text.readline(_LONGEST_LINE)

@@ -1,7 +1,4 @@
-"""The verifier's bench: the trees in which its commands run, one for each view that ``sees`` gives of a commit.
-
-Every command finds its tree clean; what a command did to files of the ruler is noticed.
-"""
+"""The verifier's bench: one tree per view of a commit (``sees``), cleaned before every command."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from goalseek.workspace.scope import parents
 
 
 class Bench:
-    """The trees of one commit below ``folder``. ``build_context`` is entered while a tree is made anew."""
+    """``build_context`` is entered while a tree is built."""
 
     def __init__(self, folder: Path, objects: Objects, plan: TreePlan, build_context: TreeUpdateContext) -> None:
         self.folder = folder
@@ -43,29 +40,26 @@ class Bench:
                 checkout.save()
 
     def tidy(self) -> None:
-        """Cleans every tree now, because what a command left there takes room on the disk."""
+        """Cleans every tree now, to free disk space."""
         for checkout in self._checkouts.values():
             with contextlib.suppress(OSError, MissingObject, ObjectsFailed):  # where it is needed, it is made anew
                 self._clean(checkout)
 
     def forget(self, sees: Sees) -> None:
-        """Makes the tree of a command with this ``sees`` anew before its run; what is kept between runs goes too."""
+        """The next command finds its tree rebuilt, without the files kept between runs."""
         checkout = self._checkouts.pop(self.root_for(sees))
         remove_if_exists(checkout.state)
 
     def is_whole(self) -> bool:
-        """Whether no command removed a tree that was made."""
+        """Whether no command removed a tree."""
         return all(root.is_dir() for root in self._checkouts)
 
     def root_for(self, sees: Sees) -> Path:
-        """Where a command with this ``sees`` runs. One folder serves "candidate" and "both", as build folders need."""
+        """One folder serves "candidate" and "both", as build folders need."""
         return self.folder / ("ruler" if sees == "hidden" else "tree")
 
     def sync_to(self, sees: Sees, tree: str) -> Path:
-        """The folder that shows ``tree`` as a command with this ``sees`` may see it, clean.
-
-        Raises GoalseekError, ``tampered``, where a file of the ruler cannot be had as it was pinned.
-        """
+        """Gives a clean folder. Raises GoalseekError, ``tampered``, if a file of the ruler differs from its pin."""
         self.folder.mkdir(parents=True, exist_ok=True)
         root = self.root_for(sees)
         is_seen = self._scope.seen_by(sees)
@@ -96,14 +90,14 @@ class Bench:
         return root
 
     def refuse_other_ruler(self, baseline_tree: str, tree: str) -> None:
-        """Raises GoalseekError where a tree to be measured does not have the baseline's ruler."""
+        """Raises GoalseekError, ``tampered``, if the tree's ruler differs from the baseline's."""
         for change in self._objects.differences(baseline_tree, tree):
             if self._scope.in_ruler(change.path):
                 path = quote_path(change.path)
                 raise tampered_error(f"{path} is not as at the baseline in the tree that was to be measured")
 
     def changed_ruler_files(self, sees: Sees) -> list[str]:
-        """The files of the ruler that a command wrote, removed or replaced in its own tree."""
+        """The ruler files that a command wrote, removed or replaced in its tree."""
         root = self.root_for(sees)
         checkout = self._checkouts[root]
         try:
@@ -115,11 +109,11 @@ class Bench:
         return sorted((*ruler_files, *self._plan.mount_points.intersection(changes.added)))
 
     def is_untouched(self, sees: Sees, path: str) -> bool:
-        """Whether a file is as goalseek wrote it, so that no command made it."""
+        """Whether goalseek, and no command, wrote this file."""
         return self._checkouts[self.root_for(sees)].is_as_recorded(path)
 
     def is_there_anyhow(self, sees: Sees, tree: str, path: str) -> bool:
-        """Whether a file is the ruler's and untouched, or lies where Python keeps the bytecode of a tree's file."""
+        """Whether a file is an untouched one of the ruler, or lies where Python keeps the bytecode of a tree's file."""
         checkout = self._checkouts[self.root_for(sees)]
         if path in checkout.entries and self._is_ruler_file(checkout, path) and checkout.is_as_recorded(path):
             return True
@@ -127,7 +121,7 @@ class Bench:
         return bool(separator) and self._reader_of(tree).has(folder[1:])
 
     def output_hazards(self, tree: str, path: str) -> Iterator[Hazard]:
-        """Why a command's new file at this path must not be passed to later ones, as (part of the path, reason)."""
+        """Why no later command may get a command's new file at this path."""
         has_path = self._reader_of(tree).has
         if not has_path(path):
             yield from output_hazards(path, TreePaths(has_path, is_fixed=self._scope.is_fixed))
@@ -161,7 +155,7 @@ class Bench:
         self._candidate_files.pop(checkout.root, None)
 
     def _clean(self, checkout: Checkout) -> None:
-        """Cleans the tree. The walk at a command's end is used again where nothing has changed since."""
+        """Reuses the walk at the command's end if nothing changed since."""
         changes, fingerprint = self._last_walks.pop(checkout.root, (Changes(), None))
         if fingerprint is not None and fingerprint == self._fingerprint_of(checkout):
             checkout.restore(changes)
@@ -193,7 +187,7 @@ class Bench:
 
 
 def refuse_other_content(objects: Objects, path: str, entry: Entry, content: bytes) -> None:
-    """Raises GoalseekError where bytes are not those of the blob: git does not check the hash when it reads one."""
+    """Raises GoalseekError, ``tampered``, if bytes differ from the blob's hash, which git does not check on reading."""
     if entry.blob != objects.hash_of(content):
         hint = "the object store was written to by somebody: see git fsck, and fetch the object from a clone"
         raise tampered_error(f"git's object of {quote_path(path)} has another content than its name says", hint)

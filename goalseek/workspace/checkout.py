@@ -1,6 +1,6 @@
-"""A checkout, a folder kept equal to a list of files, compared in one walk and restored path by path.
+"""A folder kept equal to a list of files: compared in one walk, restored path by path.
 
-An equal file is never written again, so that build tools see only what changed; a changed one gets a new time.
+Equal files are not rewritten and changed ones get a new time, so that build tools see just the changes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from goalseek.git.paths import SYMLINK
 from goalseek.workspace.listing import Listing
 from goalseek.workspace.scope import Scope, parents
 
-LINK = "link"
-COPY = "copy"
+LINK = "link"  # mode of goalseek's own symbolic link; its blob is the target
+COPY = "copy"  # mode of a file that is in no tree of git's
 COPY_PROGRAM = "copy and run"
 OURS = (LINK, COPY, COPY_PROGRAM)
 RACY_NANOSECONDS = 20_000_000
@@ -34,10 +34,7 @@ _FORMAT = 2
 
 
 class Changes(Struct, frozen=True):
-    """The result of one walk: paths that are no longer as recorded, recorded ones that are gone, and new ones.
-
-    ``folders`` are new folders that hold nothing that was recorded. A changed or new path may be of any kind.
-    """
+    """The result of one walk; a path may be of any kind. ``folders`` are new, and hold nothing that must stay."""
 
     changed: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -46,11 +43,9 @@ class Changes(Struct, frozen=True):
 
 
 class TreePlan(Struct, frozen=True):
-    """What a project's trees are made from. ``shared`` are the shared folders: path in a tree to path on disk.
+    """``shared`` maps paths in a tree to shared folders on disk, mounted if ``mounts``, else linked.
 
-    Where ``mounts``, these are mounted on their paths, not linked. ``keep`` are the patterns of what outlives a
-    command; ``hidden_folder`` is where the files of ``hidden_from`` are read. The agent's tree has the ``proposer``'s
-    scripts, as HEAD has them, in place of the candidate's.
+    ``keep`` are patterns of files that outlive a command; ``proposer`` has scripts of HEAD for the agent's tree.
     """
 
     scope: Scope
@@ -80,11 +75,9 @@ def signature_of(status: os.stat_result) -> Signature:
 
 
 class Checkout:
-    """One folder and the files it should hold. ``read`` gives the bytes of entries in turn, of a link its target.
+    """``entries`` are the files that ``root`` should hold; ``read`` gives their bytes in turn, of a link its target.
 
-    An entry with the mode ``link`` is a symbolic link of ours to the path that its ``blob`` names; one with the mode
-    ``copy`` is a file that is in no tree of git's. What is new and ``is_left_alone`` is no change, nor is an empty
-    mount point. ``entries`` are the files that the folder should hold.
+    A new path that ``is_left_alone`` accepts is no change, nor is an empty mount point.
     """
 
     def __init__(
@@ -123,7 +116,7 @@ class Checkout:
             self.entries[path] = entry
 
     def load(self) -> bool:
-        """What an earlier process recorded; False without. A stale record will do: the walk finds the rest."""
+        """False without a usable record. A stale one will do: the walk finds the rest."""
         self._clear()
         try:
             version, label, entries, signatures, racy = marshal.loads(self.state.read_bytes())
@@ -143,7 +136,7 @@ class Checkout:
         disk.write_atomic(self.state, marshal.dumps((_FORMAT, self.label, entries, self._signatures, list(self._racy))))
 
     def build(self, entries: Mapping[str, Entry], label: str) -> None:
-        """Makes the folder anew with just these files. Has no label while it is at it, as in ``update``."""
+        """Makes the folder anew. ``label`` is unset meanwhile, as in ``update``."""
         self.label = ""
         self._clear()
         self._expect(entries)
@@ -158,10 +151,9 @@ class Checkout:
         self.save()
 
     def update(self, wanted: Mapping[str, Entry | None], label: str, is_all: bool = False) -> None:
-        """Changes the folder, clean before, to hold these entries at these paths; None removes a file.
+        """Writes these entries to a clean folder; removes files with None, and with ``is_all`` all others.
 
-        Where ``wanted`` ``is_all``, every other file is removed. Has no label until all is written and recorded: what
-        was interrupted must be loaded again, or built, for it takes files for written that are not.
+        ``label`` is unset until all is written: after an interruption, load or build, as recorded files may be missing.
         """
         self.label = ""
         if is_all:
@@ -184,7 +176,7 @@ class Checkout:
         self.label = label
 
     def overlay(self, wanted: Mapping[str, Entry | None]) -> None:
-        """Puts these entries there, unrecorded: a walk finds them as changes. None removes a file."""
+        """Writes entries unrecorded, so that a walk finds them as changes; None removes a file."""
         with disk.own_folder(self.root) as folder:
             for path, entry in wanted.items():
                 if entry is None:
@@ -192,11 +184,7 @@ class Checkout:
             self._write(folder, {path: entry for path, entry in wanted.items() if entry is not None})
 
     def changes(self) -> Changes:
-        """What differs from what is recorded, by one walk of the folder.
-
-        It trusts a file's signature, and looks into a file only where its change time was too near to the moment when
-        it was recorded.
-        """
+        """Walks the folder; reads only files recorded too near to their change time to trust the signature."""
         changed: list[str] = []
         missing: list[str] = []
         added: list[str] = []
@@ -205,7 +193,7 @@ class Checkout:
         racy = dict[str, Entry]()
 
         def walk_new(folder: str) -> bool:
-            """Walks a new folder; gives whether something in it is left alone, so that the folder must stay."""
+            """Gives whether the folder must stay, because something in it is left alone."""
             must_stay = False
             with disk.open_folder(self.root / folder) as descriptor, os.scandir(descriptor) as listing:
                 for item in listing:
@@ -272,10 +260,7 @@ class Checkout:
         self.restore(self.changes())
 
     def fingerprint(self, paths: Iterable[str]) -> tuple[tuple[int, ...], ...] | None:
-        """The signatures of all recorded folders and of these files: while equal, nothing was added or removed.
-
-        None where one of them is gone, or was changed too near to now to tell a later change.
-        """
+        """Equal while no file is added or removed and no ``paths`` changed; None if one is gone or changed just now."""
         signatures = []
         racy_from = time.time_ns() - RACY_NANOSECONDS
         for path in ("", *self._below, *paths):
@@ -289,7 +274,7 @@ class Checkout:
         return tuple(signatures)
 
     def is_as_recorded(self, path: str) -> bool:
-        """Whether a file looks as when it was written; False where it is not one of the recorded files."""
+        """Compares signatures; False for a file that is not recorded."""
         folder, name = _split(path)
         recorded = self._signatures.get(folder, {}).get(name)
         return recorded is not None and signature_of((self.root / path).lstat()) == recorded

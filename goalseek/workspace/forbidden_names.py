@@ -1,7 +1,6 @@
-"""Forbidden names: those of files that the next program would run or obey. Pure: a table, and its matching.
+"""Names of files that the next program would run or obey: a table, and its matching; pure.
 
-A rule holds for new files, that of instructions for agents for existing ones too, unless the manifest lists the name
-itself as writable. Names are read as the most forgiving file system would.
+Rules hold for new files (for agents' instructions also existing ones), unless scope.writable spells the name out.
 """
 
 from __future__ import annotations
@@ -15,15 +14,12 @@ from typing import Literal
 
 from msgspec import Struct
 
-Hazard = tuple[str, str]
+Hazard = tuple[str, str]  # part of the path, reason
 _MODULE = r"(?:\.py|\.pyw|\.py[co]|(?:\.[^/]*)?\.(?:so|pyd))"
 
 
 class Rule(Struct, frozen=True):
-    """One kind of name. ``on`` "part" covers folders of that name too; ``even_ignored`` covers what git ignores.
-
-    An ignored file never gets into a candidate: it needs a rule only where its name alone shows an attempt to cheat.
-    """
+    """``on`` "part" covers folders too. Ignored files join no candidate: ``even_ignored`` if the name shows a cheat."""
 
     names: str
     why: str
@@ -71,7 +67,7 @@ _EXTENSION = re.compile(r"([^./]+)(?:\.[^/]*)?\.(?:so|pyd)")
 
 
 def forbidden_names(path: str, is_ignored: bool = False) -> Iterator[Hazard]:
-    """Every (part of the path, reason) for which a new file at ``path`` is refused by its name alone."""
+    """Why a new file at ``path`` is refused for its name alone."""
     parts = _SEPARATOR.split(path)
     if not is_ignored and (part := instruction_part(path)):
         yield part, INSTRUCTIONS
@@ -84,20 +80,20 @@ def forbidden_names(path: str, is_ignored: bool = False) -> Iterator[Hazard]:
 
 
 def instruction_part(path: str) -> str:
-    """The part of a path for which agents take instructions from what is there; "" where they take none."""
+    """The part of the path that makes the file instructions for agents, or ""."""
     parts = _SEPARATOR.split(path)
     match = _INSTRUCTION_NAMES.search("/".join(map(fold_name, parts)))
     return parts[match.string.count("/", 0, match.start(1))] if match else ""
 
 
 def needs_listing(pattern: str) -> bool:
-    """Whether a writable glob names a file that a candidate may add only because the glob names it."""
+    """Whether a candidate may add this file only because a writable glob names it."""
     path = pattern.strip("/")
     return any(forbidden_names(path)) or any(import_shadowing(path, True, TreePaths()))
 
 
 class TreePaths(Struct, frozen=True):
-    """What is in a tree: ``has`` says it of before, ``is_added`` is what is new, ``is_fixed`` not the candidate's."""
+    """``has`` is about the tree before the change; ``is_fixed`` files are not the candidate's."""
 
     has: Callable[[str], bool] = lambda path: False
     is_added: Callable[[str], bool] = lambda path: False
@@ -105,7 +101,7 @@ class TreePaths(Struct, frozen=True):
 
 
 def import_shadowing(path: str, is_link: bool, tree: TreePaths) -> Iterator[Hazard]:
-    """Every (part, reason) for which a new module, or a link, would be imported in place of another one."""
+    """Why a new module, or a link, would be imported in place of another one."""
     folder, _, name = path.rpartition("/")
     if name.startswith("__init__."):
         above, _, module = folder.rpartition("/")
@@ -118,10 +114,7 @@ def import_shadowing(path: str, is_link: bool, tree: TreePaths) -> Iterator[Haza
 
 
 def output_hazards(path: str, tree: TreePaths) -> Iterator[Hazard]:
-    """Every (part, reason) for which a command must not pass on a file at ``path``: a later one would run or obey it.
-
-    Only names in folders that the tree has count: programs look there by themselves, and not in a new folder.
-    """
+    """Why no later command may get this file. Only the tree's folders count: no program looks in a new one unasked."""
     parts = path.split("/")
     last = len(parts) - 1
     for index, part in enumerate(parts):
@@ -153,6 +146,6 @@ def fold_name(name: str) -> str:
 
 
 def doubles_back(target: str) -> bool:
-    """Whether a link's target has ``..`` after a name: where it leads then depends on what the name is a link to."""
+    """Whether ``..`` follows a name in a link's target: its end then depends on what that name is a link to."""
     parts = (part for part in target.split("/") if part not in ("", "."))
     return ".." in dropwhile(lambda part: part == "..", parts)

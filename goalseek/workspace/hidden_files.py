@@ -1,4 +1,4 @@
-"""Hidden files: those of a folder outside the repository (``scope.hidden_from``), pinned by path, size and time."""
+"""Hidden files of a folder outside the repository (``scope.hidden_from``), pinned by path, size and time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,7 @@ def folder_of(base: Path, manifest: Manifest) -> Path | None:
 
 
 def list_hidden(folder: Path, top: Path) -> Listing:
-    """The files of the folder as they are now, but for git's own and caches.
-
-    Raises GoalseekError where it is none, where it and the repository at ``top`` lie one in the other, and for anything
-    that is no regular file.
-    """
+    """Raises GoalseekError if the folder is unreadable, empty, overlaps ``top``, or has a file that is not regular."""
     path, repository = folder.resolve(), top.resolve()
     if path.is_relative_to(repository) or repository.is_relative_to(path):
         raise _error(f"{folder} and the repository lie one in the other", "it is a folder outside the repository")
@@ -42,7 +38,7 @@ def list_hidden(folder: Path, top: Path) -> Listing:
 
 
 def refuse_clashes(listing: Listing, prefix: str, paths: Iterable[str], other_folders: Iterable[str]) -> None:
-    """Raises GoalseekError where a file would lie on one of the repository's, or in one of ``other_folders``."""
+    """Raises GoalseekError if a hidden file has the place of a repository file, or lies in one of ``other_folders``."""
     clashes = overlap_matcher(prefix + item.path for item in listing)
     for path in filter(clashes, paths):
         raise _error(f"{quote_path(path)} is in the repository too", "a hidden file has one place: remove one")
@@ -55,7 +51,7 @@ def refuse_clashes(listing: Listing, prefix: str, paths: Iterable[str], other_fo
 
 
 def as_entries(listing: Listing, prefix: str) -> dict[str, Entry]:
-    """The files as a bench holds them: entries by path in the tree, with size and time in the place of a blob."""
+    """A bench's entries, by path in the tree; size and time stand in for the blob."""
     return {
         prefix + item.path: Entry(COPY_PROGRAM if item.kind == "program" else COPY, f"{item.size} {item.time}")
         for item in listing
@@ -63,7 +59,7 @@ def as_entries(listing: Listing, prefix: str) -> dict[str, Entry]:
 
 
 def content_of(folder: Path, path: str, expected: Entry) -> bytes:
-    """The content of one of the files. Raises GoalseekError where it is not the one that was pinned."""
+    """Raises GoalseekError, ``tampered``, if the file is not the pinned one."""
     try:
         status = (folder / path).lstat()
         content = read_regular(folder, path, is_ours=False)
@@ -75,14 +71,14 @@ def content_of(folder: Path, path: str, expected: Entry) -> bytes:
 
 
 def refuse_changed(plan: TreePlan) -> None:
-    """Raises GoalseekError, ``tampered``, where the folder is not as it was pinned."""
+    """Raises GoalseekError, ``tampered``, if the folder differs from its pin."""
     folder = plan.hidden_folder
     if folder and (changed := [quote_path(path) for path in changed_files(folder, plan.hidden_from)]):
         raise tampered_error(f"scope.hidden_from: not as it was pinned in {folder}: {abbreviate(changed)}")
 
 
 def changed_files(folder: Path, pinned: Listing) -> list[str]:
-    """The paths that are not as they were pinned; all of them where the folder cannot be read."""
+    """Every pinned path if the folder cannot be read."""
     try:
         return changed_paths(pinned, list_folder(folder, is_skipped=_is_skipped))
     except OSError:

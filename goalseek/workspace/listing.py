@@ -1,4 +1,4 @@
-"""Listings of folders: their files by path, size, time and kind, and what differs between two."""
+"""Listings of folders (files by path, size, time and kind) and their comparison."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ if typing.TYPE_CHECKING:
 
 
 class ListedFile(Struct, frozen=True):
-    """One file: its path below the folder, size in bytes, modification time in nanoseconds since 1970, and kind.
-
-    That is "file", "program" (it may be run), "link", or "other".
-    """
+    """``size`` in bytes, ``time`` in ns since 1970; ``kind`` is "file", "program" (executable), "link" or "other"."""
 
     path: str
     size: int
@@ -34,7 +31,7 @@ Listing = tuple[ListedFile, ...]
 
 
 def list_folder(root: Path, limit: int | None = None, is_skipped: Callable[[str], bool] = is_tool_cache) -> Listing:
-    """By path, at most ``limit``; of folders only their files, and no link is followed. Raises OSError."""
+    """At most ``limit`` files, in a fixed order; follows no link. Raises OSError."""
     files: list[ListedFile] = []
     pending = [""]
     while pending and (limit is None or len(files) < limit):
@@ -70,6 +67,6 @@ def content_digest(file: Path) -> str:
 
 
 def changed_paths(before: Listing, after: Listing) -> list[str]:
-    """Those that are in one of the two only, or with another size, time or kind."""
+    """Paths in one listing only, or with another size, time or kind."""
     was, now = {item.path: item for item in before}, {item.path: item for item in after}
     return sorted(path for path in {**was, **now} if was.get(path) != now.get(path))

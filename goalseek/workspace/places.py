@@ -20,10 +20,7 @@ SLOT = "slot-"  # with its number, the lane of proposals
 
 
 class CachePaths:
-    """The folders of one project below ``home``. ``prefix`` is the manifest's below the top, "" or "sub/".
-
-    ``lane`` names the folder in it of what works beside others of this project; "" for the first, or the only one.
-    """
+    """``prefix`` is the manifest's folder, "" or "sub/"; ``lane`` the subfolder of parallel work, "" for the first."""
 
     def __init__(self, home: Path, prefix: str, lane: str = "") -> None:
         self.home = home
@@ -42,11 +39,11 @@ class CachePaths:
         self.outputs = self.scratch / "outputs"  # what commands of the current measurement left for later ones
 
     def bench(self, name: BenchName) -> Path:
-        """It has a tree for each view that ``sees`` gives."""
+        """Holds one tree for each view of ``sees``."""
         return self.folder / {"a": "bench", "b": "incumbent"}[name]
 
     def clear_scratch(self) -> None:
-        """Removes what programs left that have ended, as far as that can be removed."""
+        """Removes files of ended programs, as far as possible."""
         with contextlib.suppress(OSError):
             remove_if_exists(self.scratch)
 
@@ -64,7 +61,7 @@ def cache_folder() -> Path:
 
 
 def cache_paths(location: Location, folder: Path, name: str) -> CachePaths:
-    """The folders of a project whose manifest is in ``folder``. Raises GoalseekError if inside the repository."""
+    """``folder`` is the manifest's. Raises GoalseekError if the cache lies inside the repository."""
     cache = cache_folder().resolve()
     if cache.is_relative_to(location.top):
         message = f"goalseek's trees would lie inside the repository, in {cache}"

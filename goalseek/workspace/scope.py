@@ -1,4 +1,4 @@
-"""Scope: whose each path of the repository is, by the manifest's globs, their precedence, and goalseek's own files."""
+"""The scope: the kind of each path, by the manifest's globs, their precedence, and goalseek's own files."""
 
 from __future__ import annotations
 
@@ -37,23 +37,21 @@ def parents(path: str) -> Iterator[str]:
 
 
 def paths_below(prefix: str, paths: Iterable[str]) -> list[str]:
-    """Relative to the prefix, that of a folder."""
+    """Relative to the folder ``prefix``."""
     return [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
 
 
 def overlap_matcher(paths: Iterable[str]) -> Callable[[str], bool]:
-    """A matcher of these files, the folders above them, and whatever would lie below them."""
+    """Matches these files, the folders above them, and all paths below them."""
     files = frozenset(paths)
     overlapping = files.union(*map(parents, files))
     return lambda path: path in overlapping or not files.isdisjoint(parents(path))
 
 
 class Scope(Struct, frozen=True, eq=False):
-    """Classifies paths of the repository. Globs hold below ``prefix``, the manifest's folder ("" or "sub/").
+    """Globs hold below ``prefix``, the manifest's folder, "" or "sub/"; ``shared`` are paths of the repository.
 
-    ``listed`` are the writable globs as they are written, ``shared`` the shared paths of the repository. ``changed``
-    are paths that candidates changed while they were writable, ``proposer`` the scripts of who proposes. ``known``
-    caches kinds by path.
+    ``listed`` are the writable globs as written; ``changed`` are paths that candidates changed, writable then.
     """
 
     prefix: str
@@ -69,11 +67,9 @@ class Scope(Struct, frozen=True, eq=False):
     known: dict[str, Kind] = field(default_factory=dict)
 
     def kind(self, path: str) -> Kind:
-        """hidden > read_only > generated > writable; "other" is read-only where tracked and a stray where new.
+        """hidden > read_only, shared > generated > writable; "other" is read-only if tracked, a stray if new.
 
-        A file in the place of something shared is read-only, whatever the globs say. "kept" is a file that no
-        candidate changes and that belongs to no ruler: it is writable no more, but as a candidate left it; or it holds
-        instructions for agents, or is the proposer's script, and no writable glob spells its name out.
+        "kept" is no candidate's and no ruler's: writable once, or agents' instructions or a proposer's script, unlisted.
         """
         kind = self.known.get(path)
         if kind is None:
@@ -96,11 +92,11 @@ class Scope(Struct, frozen=True, eq=False):
         return "kept" if path in self.changed else "other"
 
     def share_at(self, path: str) -> str | None:
-        """The shared path that a file at ``path`` would replace: the same, above or below it; None for most paths."""
+        """The shared path equal to ``path``, above it or below it."""
         return first_overlap(path, self.shared)
 
     def names(self, path: str, part: str) -> bool:
-        """Whether a writable glob spells out this part of the path: a wildcard does not."""
+        """Whether a writable glob spells out this part of the path; a wildcard does not."""
         if not path.startswith(self.prefix):
             return False
         below = path[len(self.prefix) :]
@@ -111,27 +107,26 @@ class Scope(Struct, frozen=True, eq=False):
         )
 
     def instructions(self, path: str) -> str:
-        """The part of the path for which agents take instructions from what is there; "" where they take none."""
         return instruction_part(path.removeprefix(self.prefix))
 
     def unlisted_instructions(self, path: str) -> str:
-        """The same where a writable glob matches the path, but none spells that part out."""
+        """``instructions``, if a writable glob matches the path and none spells that part out; else ""."""
         return self.instructions(path) if self.kind(path) == "kept" else ""
 
     def in_ruler(self, path: str) -> bool:
-        """Whether a tracked file belongs to the ruler: the number depends on it, and it is not the candidate's."""
+        """Whether the number depends on this tracked file, and it is not the candidate's."""
         return self.is_fixed(path) and not self.is_own_file(path)
 
     def is_fixed(self, path: str) -> bool:
-        """Whether a tracked file is not the candidate's: no candidate may change it, and none did."""
+        """Whether no candidate may change this tracked file, and none did."""
         return self.kind(path) in ("hidden", "read_only", "other")
 
     def is_own_file(self, path: str) -> bool:
-        """Whether a file is goalseek's own, such as a manifest, the program or a script: no number depends on it."""
+        """Whether goalseek itself uses this file (manifest, program, script), so that no number depends on it."""
         return path.startswith(self.prefix) and self.own_files(path[len(self.prefix) :])
 
     def seen_by(self, sees: Sees | Literal["agent"]) -> Callable[[str], bool]:
-        """Whether a tracked path is in the tree of such a command, or of the agent; none at a shared path is."""
+        """A matcher of the tracked paths in such a tree; shared paths are in none."""
         if sees == "both":
             return lambda path: self.share_at(path) is None
         if sees == "hidden":
@@ -146,7 +141,7 @@ def build_scope(
     own_read_only: Sequence[str] = (),
     hidden_files: Iterable[str] = (),
 ) -> Scope:
-    """The ``own`` ones are patterns of goalseek's own files; ``hidden_files`` are hidden whatever the globs say."""
+    """``own_...`` are patterns of goalseek's own files; ``hidden_files`` are hidden whatever the globs say."""
     matches_hidden, is_hidden_file = matcher((*table.hidden, *own_hidden)), overlap_matcher(hidden_files)
     return Scope(
         prefix,
@@ -166,10 +161,7 @@ def leaves_tree(path: str, target: str) -> bool:
 
 
 def follow_link(path: str, target: str, read_link: Callable[[str], str | None]) -> list[str]:
-    """The links of the tree along which a link leads, and last where it ends; empty where it leaves it, or never ends.
-
-    ``read_link`` gives the target of the tree's link at a path, None for anything else. The top of the tree is "".
-    """
+    """The tree's links on the way, then the end ("" for the top); empty if the link leaves the tree or never ends."""
     steps: list[str] = []
     folder, pending = path.split("/")[:-1], target.split("/")[::-1]
     while pending:
@@ -190,9 +182,7 @@ def follow_link(path: str, target: str, read_link: Callable[[str], str | None]) 
 
 
 def manifest_scope(loaded: ManifestFile, manifest: Manifest, prefix: str, hidden_from: Listing = ()) -> Scope:
-    """Whatever its globs say, manifests, cheats, a provider's script, recordings and the log folder are hidden, and the
-    program and the prompts are read-only: none of these belongs to a ruler. The files of ``hidden_from`` are hidden.
-    """
+    """Whatever the globs say, hides goalseek's own files and makes program and prompts read-only: no ruler has them."""
     home = manifest.log.home
     own = ["/goalseek.toml", "/goalseek.*.toml", _file(loaded.path.name)]
     own += ["/logs/", "/runs/"] if home == "." else _folder(home)

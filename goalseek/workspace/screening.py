@@ -1,7 +1,4 @@
-"""A change: its files, and their screening against the scope: what is taken, left out or refused, and why.
-
-A change is what a provider did to a folder, or the difference of two trees: the rules are the same.
-"""
+"""The screening of a change, in a folder or between two trees: files taken, left out or refused, with reasons."""
 
 from __future__ import annotations
 
@@ -34,10 +31,7 @@ _IMPORT = re.compile(rb"(?:^|\s)@([^\s`]+)")
 
 
 class FolderFiles(Struct, frozen=True):
-    """The files of a folder that anybody may have written. What is stored is copied to ``snapshot`` first.
-
-    Every method raises OSError for what is not there, and for what cannot be read.
-    """
+    """Untrusted files, copied to ``snapshot`` before they are stored. Methods raise OSError for unreadable ones."""
 
     root: Path
     objects: Objects
@@ -53,7 +47,7 @@ class FolderFiles(Struct, frozen=True):
         return os.fsencode(os.readlink(file)) if file.is_symlink() else read_regular(self.root, path)
 
     def entry(self, path: str) -> Entry | None:
-        """Its blob is stored; None for what git cannot hold."""
+        """Stores the blob; None for a kind of file that git cannot hold."""
         mode = (self.root / path).lstat().st_mode
         if stat.S_ISLNK(mode):
             return Entry(SYMLINK, self.objects.write_bytes(self.read(path)))
@@ -66,7 +60,7 @@ class FolderFiles(Struct, frozen=True):
 
 
 class TreeFiles(Struct, frozen=True):
-    """The files of a tree at the paths of a change; at other paths, and at those of submodules, is none."""
+    """The changed files of a tree, without submodules."""
 
     entries: Mapping[str, Entry]
     objects: Objects
@@ -84,10 +78,7 @@ class TreeFiles(Struct, frozen=True):
 def linked_instructions(
     entries: Mapping[str, Entry], objects: Objects, scope: Scope, has_imports: bool = False
 ) -> dict[str, str]:
-    """The paths that agents read through links with such a name, each with that link: an unlisted one, if there is.
-
-    Where it ``has_imports``, also the files that instructions name as ``@path``, for an agent reads them in its place.
-    """
+    """Maps each path that instructions link to, or with ``has_imports`` name as ``@path``, to the file that does."""
 
     def read_link(path: str) -> str | None:
         entry = entries.get(path)
@@ -111,7 +102,7 @@ def linked_instructions(
 
 
 def gitignore_matcher(entries: Mapping[str, Entry], objects: Objects) -> Callable[[str], bool]:
-    """A matcher of what a tree's ``.gitignore`` files ignore; a change's own edits of those do not count."""
+    """Matches what these ``.gitignore`` files ignore; a change's own edits of them must not count."""
     rules = []
     for path in sorted(path for path in entries if f"/{path}".endswith("/.gitignore")):
         lines = objects.read(entries[path].blob).decode("utf-8", "surrogateescape").splitlines()
@@ -121,13 +112,13 @@ def gitignore_matcher(entries: Mapping[str, Entry], objects: Objects) -> Callabl
 
 
 class ChangeSize(Struct):
-    """The number and bytes of a change's files, counted before any is read; a sparse file counts with its full size."""
+    """Counted before any file is read; a sparse file counts with its full size."""
 
     files: int = 0
     size: int = 0
 
     def add(self, size: int) -> str:
-        """Counts one more file of so many bytes; gives why the change is now too large, or ""."""
+        """Counts a file; gives why the change is now too large, or ""."""
         self.files += 1
         self.size += size
         if self.files > MAX_FILES:
@@ -138,12 +129,9 @@ class ChangeSize(Struct):
 
 
 class Screening(Struct):
-    """The change from ``before`` to ``files``, sorted by what is done with each path. What is taken becomes blobs.
+    """Sorts the change from ``before`` to ``files``; the blobs of its ``edits`` are stored.
 
-    ``instructions`` are the paths that links with the names of agents' instructions lead to. ``edits`` are the
-    candidate's; ``out_of_scope`` is what it did to files that are not its to edit; ``strays`` are new files outside the
-    scope; ``refused`` says in words why there can be no candidate. Of the ``tree`` only the folders are read that new
-    paths concern.
+    ``out_of_scope`` are edits of files that are not the candidate's, ``strays`` new files outside the scope.
     """
 
     before: Mapping[str, Entry]
@@ -219,7 +207,7 @@ class Screening(Struct):
         return _unlisted(path, INSTRUCTIONS, part) if part else f"{quote_path(path)} is not the candidate's to edit"
 
     def _instructions_refusal(self, path: str) -> str:
-        """Why a candidate may not touch what a link to instructions leads to, or ""."""
+        """Why a candidate may not touch the target of a link that is instructions, or ""."""
         above, name = (path, *parents(path)), path.rpartition("/")[2]
         link = next((self.instructions[part] for part in above if part in self.instructions), None)
         scope = self.scope
@@ -228,7 +216,7 @@ class Screening(Struct):
         return _unlisted(path, f"{quote_path(link)} is a link to it, and {INSTRUCTIONS}", name)
 
     def _take(self, path: str) -> str:
-        """Takes a changed regular file, or a link that stays in the tree; gives why it is not taken, or ""."""
+        """Adds a regular file, or a link that stays in the tree, to ``edits``; gives why not, or ""."""
         before, quoted = self.before.get(path), quote_path(path)
         try:
             if why := self.size.add(self.files.size(path)):
@@ -283,7 +271,7 @@ class Screening(Struct):
         return ""
 
     def _list_files(self, path: str) -> list[str]:
-        """The path itself, or of a folder of the tree every file below it."""
+        """Every file below a folder of the tree; else the path itself."""
         if path not in self._files_at:
             entry, files = self.tree.entry(path), [path]
             if entry and entry.mode == FOLDER:
@@ -292,7 +280,7 @@ class Screening(Struct):
         return self._files_at[path]
 
     def _path_alike(self, path: str) -> str:
-        """Another path that some file system takes for this one or for a folder above it, or ""."""
+        """Another path that some file system takes for this one or a folder above it, or ""."""
         for current in (*reversed([*parents(path)]), path):
             folder, slash, name = current.rpartition("/")
             if name not in self.tree.folder(folder):
@@ -311,7 +299,6 @@ class Screening(Struct):
 
 
 def _shared_path_refusal(scope: Scope, path: str) -> str:
-    """Why a candidate may have no file at this path because of a shared one; "" where it may."""
     shared, quoted = scope.share_at(path), quote_path(path)
     if shared is None:
         return ""
@@ -326,10 +313,7 @@ def _unlisted(path: str, why: str, part: str) -> str:
 
 
 def screen_trees(objects: Objects, scope: Scope, before: str, after: str) -> Screening:
-    """The difference of two trees, sorted as a provider's is that makes such a change in a workspace at ``before``.
-
-    What no workspace shows, hidden files and submodules, it may not change either.
-    """
+    """Screens a difference as a change in a workspace at ``before``: hidden files and submodules must not differ."""
     differences = objects.differences(before, after)
     entries_before = {difference.path: difference.before for difference in differences if difference.before}
     entries_after = {difference.path: difference.after for difference in differences if difference.after}

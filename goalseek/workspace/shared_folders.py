@@ -1,7 +1,4 @@
-"""Shared folders (``scope.share``): what they held at the baseline, and which paths may be shared.
-
-Files are compared by path, size and time, and small ones by their contents where only the time differs.
-"""
+"""Shared folders (``scope.share``): their files at the baseline, and the paths that may be shared."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ SHARES_CHANGED = "shared files are not as at the baseline"
 
 
 class SharedBaseline(Struct, frozen=True):
-    """What the shared folders held when an epoch began; ``contents`` are the digests of small files, by path."""
+    """``contents`` are the digests of small files, by path, compared if only the time differs."""
 
     epoch: int
     names: tuple[str, ...]
@@ -46,7 +43,7 @@ class SharedBaseline(Struct, frozen=True):
 
 
 class SharedFolders:
-    """The shared folders of these names below ``base``, listed once; ``own`` is where goalseek keeps what they held."""
+    """Lists the folders once; ``own`` is goalseek's folder for the baseline's record."""
 
     def __init__(self, own: Path, base: Path, names: Sequence[str]) -> None:
         self._path = own / "share.json"
@@ -80,7 +77,7 @@ class SharedFolders:
             write_atomic(self._path, line + "\n", durable=True)
 
     def is_whole(self) -> bool:
-        """Whether they have few enough files for all to be listed."""
+        """Whether the listing holds all files."""
         return len(self._files) < MAX_FILES
 
     def _load_baseline(self, epoch: int) -> SharedBaseline | None:
@@ -101,7 +98,7 @@ class SharedFolders:
 
 
 def refuse_unfit_gives(manifest: Manifest, prefix: str, scope: Scope, entries: Mapping[str, Entry]) -> None:
-    """Raises GoalseekError where what setup gives would take the place of a file that is the candidate's, or hidden."""
+    """Raises GoalseekError if ``setup.gives`` would replace a writable or hidden file."""
     for name in manifest.setup.gives if manifest.setup else ():
         inside = (path for path in entries if path.startswith(f"{prefix}{name}/"))
         if clash := next((path for path in inside if scope.kind(path) in ("writable", "hidden")), None):
@@ -112,7 +109,7 @@ def refuse_unfit_gives(manifest: Manifest, prefix: str, scope: Scope, entries: M
 def refuse_unfit_shares(
     loaded: ManifestFile, repository: Repository, paths: CachePaths, scope: Scope, entries: Mapping[str, Entry]
 ) -> None:
-    """Raises GoalseekError where a shared path holds what a tree tracks, or leads to what programs must not see."""
+    """Raises GoalseekError if a shared path holds a tracked file, or leads to what programs must not see."""
     location = repository.location
     hidden_from = loaded.manifest.scope.hidden_from
     own = [location.common_dir, location.git_dir, paths.home.parent, loaded.logs, loaded.runs, loaded.path]

@@ -1,7 +1,6 @@
-"""The workspace in which the agent edits: a repository of its own, whose object store never held a hidden file.
+"""The agent's workspace: a repository of its own, whose object store never held a hidden file.
 
-The tool works on a copy of the git folder that the agent never gets (``workspace.git``); the agent's ``.git`` is kept
-equal to it, file by file, so that no hook or setting that an agent puts there is ever run.
+git runs in ``workspace.git``, which no agent gets; ``.git`` mirrors it, so that no hook or setting of an agent runs.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SETTINGS = f"[gc]\n\tauto = 0\n[user]\n\tname = {AUTHOR[0]}\n\temail = {AUTHOR[
 
 
 class AgentCommit(Struct, frozen=True):
-    """One commit of the history that the agent sees; ``moment`` is in Unix seconds."""
+    """``moment`` is in Unix seconds."""
 
     label: str
     tree: str
@@ -39,7 +38,7 @@ class AgentCommit(Struct, frozen=True):
 
 
 class Workspace:
-    """The agent's tree and its git folder. ``build_context`` is entered while they are made anew."""
+    """``build_context`` is entered while the tree is built."""
 
     def __init__(self, folder: Path, objects: Objects, plan: TreePlan, build_context: TreeUpdateContext) -> None:
         self.root = folder
@@ -74,10 +73,7 @@ class Workspace:
         self._store.close()
 
     def sync_to(self, history: Callable[[str], Iterable[AgentCommit]]) -> None:
-        """Brings the tree and its git history to the last commit of the history, or makes them anew.
-
-        ``history(label)`` gives the commits after the one with that label, oldest first; all for an unknown label.
-        """
+        """``history(label)`` gives the commits after the one with that label, oldest first; all for an unknown one."""
         if not self.is_whole():
             self.tree.label = ""
         try:
@@ -105,7 +101,7 @@ class Workspace:
             self._add(history)
 
     def is_whole(self) -> bool:
-        """Whether the tree and the tool's own git folder are there: a cache may be removed at any time."""
+        """Checks for both folders: a cache may be removed at any time."""
         return self.root.is_dir() and not self.root.is_symlink() and self._pristine.is_dir()
 
     def cached(self, name: str, compute: Callable[[], Value]) -> Value:
@@ -129,11 +125,11 @@ class Workspace:
         return Objects(self._pristine, self._pristine / "objects", self._objects.object_format).prepare()
 
     def _tree_label(self) -> list[str]:
-        """What the tree is at: the label of an ``AgentCommit``, the scope, its tree, and the commit made of it here."""
+        """Label of the last ``AgentCommit``, scope key, its tree, and the commit made of it here."""
         return self.tree.label.split(" ") if self.tree.label else [""] * 4
 
     def _add(self, history: Callable[[str], Iterable[AgentCommit]], has_changed: bool = False) -> None:
-        """Adds the commits that the tree lacks; then, or where it ``has_changed``, the agent's git folder follows."""
+        """Adds missing commits; then, or if it ``has_changed``, mirrors the git folder."""
         for commit in history(self._tree_label()[0]):
             self._apply(commit)
             has_changed = True
