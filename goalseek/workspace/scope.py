@@ -69,7 +69,7 @@ class Scope(Struct, frozen=True, eq=False):
     def kind(self, path: str) -> Kind:
         """hidden > read_only, shared > generated > writable; "other" is read-only if tracked, a stray if new.
 
-        "kept" is no candidate's and no ruler's: writable once, or agents' instructions or a proposer's script, unlisted.
+        "kept" is no candidate's and no ruler's: writable once, or agents' instructions or proposer scripts, unlisted.
         """
         kind = self.known.get(path)
         if kind is None:
