@@ -142,7 +142,7 @@ class UsageLog:
         for call in self._calls:
             if call.charged and call.charged != Usage():
                 (charged if call.run_id in ("", self._run_id) else before_run).append(call.charged)
-        usage = Usage.total([*self.answers.values(), *charged, self.running])
+        usage = Usage.total([*self.answers.values(), Usage.total(charged), self.running])
         return Spending(seconds, usage, Usage.total(before_run) if before_run else None)
 
     @property

@@ -76,6 +76,10 @@ def test_a_failed_call_is_charged_what_it_told_and_one_past_its_time_the_usual_a
     assert calls.spending().usage == Usage(81, 20, 10, 0.1, True, cost_is_partial=True), "the first one told no dollars"
     calls.note_failure("APPLY_CHANGE", "there is no program", Usage())
     assert calls.spending().usage.tokens == 111, "the one past its time is charged once"
+    calls.answers[CheckpointName("plan")] = Usage(0, 0, 0, 0.1)
+    calls.add("APPLY_CHANGE")
+    calls.note_failure("APPLY_CHANGE", "it crashed", Usage(0, 0, 0, 0.6))
+    assert calls.spending().usage.cost_usd == 0.1 + (0.1 + 0.6), "as earlier versions add them up"
 
 
 def test_a_failure_without_a_call_is_told_under_its_own_phase(tmp_path: Path) -> None:
