@@ -1,4 +1,4 @@
-"""Cheats: patches that game the metric. Each is applied, measured and decided on like a candidate, and must lose.
+"""Cheats: patches that game the metric. Each is measured and decided on like a candidate, and must lose.
 
 Nothing of them gets into a ref or a record.
 """
@@ -27,32 +27,25 @@ from goalseek.workspace.screening import screen_trees
 
 
 class AppliedCheat(Struct, frozen=True):
-    """A cheat applied to the tree that the climb starts from.
-
-    ``unfit`` says why the patch cannot be applied. ``tree`` is the candidate's; "" where nothing is to be measured, and
-    where the patch applies the ``verdict`` is known.
-    """
+    """A cheat on the tree that the climb starts from."""
 
     patch: str
-    unfit: str = ""
-    verdict: Verdict | None = None
-    tree: str = ""
+    unfit: str = ""  # why the patch does not apply
+    verdict: Verdict | None = None  # known without a measurement
+    tree: str = ""  # of the candidate; "" if there is nothing to measure
     left_out: tuple[str, ...] = ()
     lines_saved: int = 0
 
 
 class CheatFinding(Finding, frozen=True):
-    """The finding on a cheat: whether it ``lost``, and the verdict on its candidate."""
-
     patch: str = ""
     lost: bool = True
-    outcome: str = ""
+    outcome: str = ""  # of its candidate, as is what follows
     reason: str = ""
     value: float | None = None
 
 
 def apply_cheat(project: Project, config: Config, tree: str, name: str) -> AppliedCheat:
-    """Only changes of writable paths are taken."""
     objects, path = project.repository.objects, project.folder / name
     if path.is_file() and path.resolve() != project.folder.resolve() / Path(name):
         return AppliedCheat(name, "is reached through a link: what it points to is not hidden; name the file itself")
@@ -79,13 +72,12 @@ def apply_cheat(project: Project, config: Config, tree: str, name: str) -> Appli
 def verdict_on(
     manifest: Manifest, evidence: Evidence, value: float, guards: dict[str, float], lines_saved: int = 0
 ) -> Verdict:
-    """The verdict on a candidate by one run, against an incumbent of this value and these guards."""
+    """The verdict on one run of a candidate, against an incumbent of this value and these guards."""
     rule = AcceptanceRule(manifest.metric, manifest.guard, guards, NoiseState(value=value), lines_saved)
     return rule.plain_verdict(evidence)
 
 
 def measure_cheats(project: Project, subject: Target, cheats: Sequence[AppliedCheat]) -> Iterator[Finding]:
-    """A finding for each cheat that applies, with its verdict as a candidate."""
     manifest = subject.config.manifest
     for cheat in (cheat for cheat in cheats if not cheat.unfit):
         verdict, has_one_number = cheat.verdict, False
@@ -109,7 +101,7 @@ def measure_cheats(project: Project, subject: Target, cheats: Sequence[AppliedCh
 
 
 def _measure(project: Project, subject: Target, cheat: AppliedCheat) -> tuple[Verdict, bool]:
-    """The verdict, and whether the cheat always gave one number where those of the unchanged code differ."""
+    """The verdict, and whether the cheat gives one number in all runs, unlike the unchanged code."""
     runs = measure_in_turn(project, itertools.repeat(subject.variant(cheat.tree), 1 + MIN_CANDIDATE_RUNS))
     evidence = next(runs).evidence
     standing, manifest = project.standing, subject.config.manifest

@@ -1,7 +1,6 @@
-"""The checks of sandbox and providers, and the one registry of checks, each with the commands that ask it.
+"""The checks of sandbox and providers, and the registry of all checks, each with the commands that ask it.
 
-No check runs the verifier. What is wrong refuses a climb and is a cross of doctor's, in the same words; what is worth
-knowing is a note of both.
+No check runs the verifier. A fault refuses a climb, and fails ``doctor``, in the same words.
 """
 
 from __future__ import annotations
@@ -88,7 +87,6 @@ def describe_confinement(subject: Subject) -> Iterator[Finding]:
 
 
 def check_allowed_paths(subject: Subject) -> Iterator[Finding]:
-    """Programs and paths that are shown beside the trees and the system's own folders, and why."""
     confines, manifest = subject.project.confines, subject.config.manifest
     if confines.level.name == "none":
         return
@@ -110,7 +108,7 @@ def check_allowed_paths(subject: Subject) -> Iterator[Finding]:
 
 
 def check_provider(subject: Subject) -> Iterator[Finding]:
-    """The provider can start, can edit a file, and finds its script in its tree; also what a climb may cost."""
+    """The provider can start, can edit a file, and finds its script in its tree; also the cost of a climb."""
     project, incumbent = subject.project, subject.project.standing.incumbent
     files = writable_files(project.repository, subject.config.scope, subject.code)
     if not project.has_provider() and subject.command == "doctor":
@@ -131,7 +129,7 @@ def check_provider(subject: Subject) -> Iterator[Finding]:
 
 
 def check_programs(subject: Subject) -> Iterator[Finding]:
-    """The providers' programs: version, login and endpoint; where that is allowed, whether they answer."""
+    """Version, login and endpoint of the providers' programs; their answer to a question if ``is_live``."""
     project, manifest = subject.project, subject.config.manifest
     members = project.provider().members if project.has_provider() else ()
     for provider in members:
@@ -293,14 +291,12 @@ def finding_of(error: GoalseekError, place: str = "") -> Finding:
 
 
 class Check(Struct, frozen=True):
-    """A check, the name under which ``doctor`` shows what it finds, and the commands that ask it."""
-
-    place: str
+    place: str  # its name in the output of ``doctor``
     find: Callable[[Subject], Iterable[Finding]]
     asked_by: tuple[str, ...]
 
 
-_ADVISING = ("isolation", "notify")
+_ADVISING = ("isolation", "notify")  # a climb does not depend on them
 _CLIMBING = ("doctor", "iterate", "baseline", "revert")
 _FITTING = (*_CLIMBING, "noise", "promote", "settle", "init")
 
@@ -340,10 +336,7 @@ def _asked(subject: Subject, places: Sequence[str]) -> Iterator[Check]:
 
 
 def ask_checks(subject: Subject, places: Sequence[str] = ()) -> Iterator[Finding]:
-    """What the checks find that the subject's command asks, all or those of some ``places``; an error is a finding.
-
-    A place where something is wrong is not good as well.
-    """
+    """The findings of the subject's command; errors are findings. A place with a fault has no good finding."""
     wrong = set()
     for check in _asked(subject, places):
         if check.find is project_checks.check_trees and "environment" in wrong:  # files would lie on one another
@@ -361,10 +354,7 @@ def ask_checks(subject: Subject, places: Sequence[str] = ()) -> Iterator[Finding
 
 
 def check_fit(subject: Subject, places: Sequence[str] = ()) -> None:
-    """Notes what is worth knowing before the subject's command goes on. Raises GoalseekError for what is wrong.
-
-    What is wrong with ``_ADVISING`` places is a note: it decides nothing of the climb itself.
-    """
+    """Note the findings; raises GoalseekError for a fault, except at ``_ADVISING`` places."""
     for check in _asked(subject, places):
         for finding in check.find(subject):
             if not finding.ok and check.place not in _ADVISING:

@@ -1,7 +1,6 @@
-"""Diagnosis of a command that fails: is the sandbox the cause, or a file that it does not see?
+"""Diagnosis of a failing command: the sandbox, or a file that it does not see.
 
-The verifier is run once outside the sandbox, then inside with the network or with more paths. Hints for a file that a
-verify command does not see need no run.
+The verifier is run once outside the sandbox, then inside with the network or more paths. Hints on a file need no run.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ def diagnose_sandbox(
 ) -> Iterator[Finding]:
     """Findings on whether the sandbox made the verifier fail, which was measured last.
 
-    ``ask_consent`` gets whether the cause is known already: there is a ``remedy``, and the output names no hidden path.
-    Without consent nothing is run outside; the finding says how to give it, unless the cause is known.
+    ``ask_consent`` gets whether the cause is known: there is a ``remedy``, and the output names no hidden path. Without
+    consent nothing is run outside, and a finding says how to consent unless the cause is known.
     """
     confines = project.confines
     if confines.level.name == "none":
@@ -79,7 +78,7 @@ def diagnose_sandbox(
 def _find_cause(
     project: Project, target: Target, paths: tuple[Path, ...], log: str, remedy: str
 ) -> tuple[Level, str, str]:
-    """Runs the verifier outside, then inside with more and more allowed: what has to be allowed, and how."""
+    """Run the verifier outside, then inside with more and more allowed: the cause, and its remedy."""
     confines, manifest = project.confines, target.config.manifest
 
     def works(manifest: Manifest) -> bool:
@@ -138,10 +137,7 @@ _MODULE = re.compile(r"(?i)\b(module|package)\b")
 def unseen_file_hint(
     project: Project, manifest: Manifest, runs: Sequence[CommandRun], tree: str, run_folder: Path
 ) -> str:
-    """A hint for a failed command, or a failed setup, that needs a file which it is not shown; or "".
-
-    ``run_folder`` has what it printed, in ``verifier.log``.
-    """
+    """A hint for a failed command or setup that needs a file which it does not see; or ""."""
     command = _failed_command(manifest, runs)
     missing = find_missing_path(project, manifest, tree, run_folder, runs) if command or not runs else None
     missing_text = f"{missing.text}: {missing.remedy}" if missing else ""
@@ -194,10 +190,10 @@ def _failed_command(manifest: Manifest, runs: Sequence[CommandRun]) -> VerifyCom
 def find_missing_path(
     project: Project, manifest: Manifest, tree: str, run_folder: Path, runs: Sequence[CommandRun]
 ) -> Finding | None:
-    """The path that a command failed for, as far as its last lines tell: in the checkout, and not in the tree.
+    """The path, in the checkout but not in the tree, that made a command fail, by its last lines.
 
-    The finding's place is what ``scope.share`` has to name; "" where that is no remedy.
-    Relative paths are tried from the manifest's folder, the commands' folders, and those of the files in these lines.
+    The finding's place is the path for ``scope.share``; "" if that is no remedy. Relative paths are tried from the
+    folders of the manifest, of the commands, and of files in these lines.
     """
     lines = _printed(run_folder).splitlines()[-_LAST_LINES:]
     entries, prefix = project.repository.objects.files(tree), project.places.prefix
@@ -269,7 +265,7 @@ def _printed(run_folder: Path) -> str:
 
 
 def _words_with_path(line: str) -> list[str]:
-    """What may be a path in a line of output: what is quoted, has a slash or a dot, or stands between colons."""
+    """Words of an output line that may be paths: quoted, with a slash or a dot, or between colons."""
     quoted = [next(filter(None, groups)) for groups in _QUOTED.findall(line)]
     words = [*quoted, *_WORD_WITH_PATH.findall(line), *_WORD_IN_COLONS.findall(line)]
     if _MODULE.search(line):

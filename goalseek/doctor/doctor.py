@@ -1,4 +1,4 @@
-"""The examination by ``doctor``: git, the manifest, every check, and then a trial of the verifier.
+"""The examination by ``doctor``: git, the manifest, every check, and a trial of the verifier.
 
 The trial: two numbers of one tree, an unchanged candidate that must not win, sabotage, and cheats.
 """
@@ -49,7 +49,7 @@ _NUMBERS_THAT_TELL = 3
 
 
 class NothingToKeep(GoalseekError):
-    """Raised to close an opened project without a trace in the repository, as one that is refused."""
+    """Closes an opened project without a trace in the repository."""
 
 
 def examine(
@@ -60,10 +60,10 @@ def examine(
     is_live: bool = False,
     is_committed_only: bool = False,
 ) -> Iterator[Finding]:
-    """Every finding, in the order of the checks. Where the verifier does not fit, the repository is left as it was.
+    """Every finding, in the order of the checks. An unfit verifier leaves the repository as it was.
 
-    ``on_message`` gets first what it will cost. ``ask_consent`` is called before a failed command is run outside the
-    sandbox, with whether the cause is known already. Raises GoalseekError where another run holds the lock.
+    ``on_message`` gets the cost first. ``ask_consent`` is asked before a failed command is run outside the sandbox,
+    with whether the cause is known. Raises GoalseekError if another run holds the lock.
     """
     try:
         text = git("--version").decode().strip()
@@ -138,10 +138,7 @@ def _try_verifier(
     on_message: Callable[[str], None],
     ask_consent: Callable[[bool], bool],
 ) -> Iterator[Finding]:
-    """Runs the verifier until there are NUMBERS numbers, then tries sabotage and cheats.
-
-    The numbers are recorded even if this is interrupted; before the first baseline only where the verifier fits.
-    """
+    """Run the verifier for NUMBERS numbers, then try sabotage and cheats. An interrupt loses no number."""
     manifest = subject.config.manifest
     is_fit = True
     try:
@@ -175,7 +172,7 @@ def _try_verifier(
         if cheats and not is_fit:
             yield Finding("note", "no cheat was tried: first correct the verifier", "then: goalseek doctor", "cheat")
     finally:
-        if is_fit or project.standing.seq >= 0:
+        if is_fit or project.standing.seq >= 0:  # an unfit verifier leaves no trace before the first baseline
             for measurement in subject.known:
                 if not measurement.before:
                     measurements.record_measurement(project, subject, measurement, "doctor")
@@ -188,10 +185,9 @@ def describe_numbers(
     has_differed: bool = False,
     seed_note: Finding | None = None,
 ) -> Iterator[Finding]:
-    """The last two numbers of a tree with their times, the guards, and what they say of noise, seed, steps and cost.
+    """The last two numbers, the guards, and their consequences for noise, seed, steps and cost.
 
-    ``recorded`` are the numbers of the climb, None for a candidate without one. ``seed_note`` names code that fixes a
-    seed.
+    ``recorded`` are the climb's numbers, None for a candidate without one; ``seed_note`` names code that fixes a seed.
     """
     metric, values = manifest.metric, [measurement.value for measurement in known]
     is_same, seconds = len(set(values)) == 1, median([measurement.seconds for measurement in known])
@@ -226,7 +222,7 @@ def describe_numbers(
 def _check_unchanged(
     manifest: Manifest, first: measurements.MeasuredValue, second: measurements.MeasuredValue
 ) -> Finding:
-    """Whether a candidate that changes nothing would win by luck: each of the two is the candidate once."""
+    """Whether an unchanged candidate would win by luck: each of the two is the candidate once."""
     evidence = Evidence(guard_runs=(first.guards, second.guards))
     if warning := guard_warning(manifest.guard, "the code as it is", evidence.guards, {}):
         remedy = "correct the code, and commit; or change the bound in [[guard]]"
@@ -258,10 +254,7 @@ def _check_unchanged(
 
 
 def _check_sabotage(project: Project, subject: measurements.Target) -> Finding:
-    """Whether the verifier noticed a broken candidate, and how: one that it keeps is a cross, as is one unnoticed.
-
-    ``subject.known`` are the unbroken numbers. Where they differ, only a change over ten times their range counts.
-    """
+    """Whether the verifier notices a broken candidate, and does not keep it."""
     objects, manifest = project.repository.objects, subject.config.manifest
     unit, values = manifest.metric.unit, [measurement.value for measurement in subject.known]
     unnoticed = []

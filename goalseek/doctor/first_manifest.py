@@ -1,4 +1,4 @@
-"""The first manifest, for ``init``: guesses from file names and texts, the user's answers, and a first measurement.
+"""The first manifest, for ``init``: guesses from file names and texts, the user's answers, and a measurement.
 
 A guess is only a default: a person sees it, or accepts it with ``--yes``.
 """
@@ -54,29 +54,21 @@ UNMEASURED = "# goalseek init found no number yet. Once it is mended and committ
 
 
 class Answers(Struct, frozen=True):
-    """What ``init`` was told, or guesses: what runs what may change, what scores it, and how the number is read.
-
-    ``run`` is started with the candidate and without the hidden files; ``outputs`` are the files that it leaves for the
-    next command. ``timing`` is a command whose time is the number, and ``timing_outputs`` are those that it leaves.
-    Where it names a hidden file, it finds the ``outputs`` beside those, and no other file of the candidate's.
-    ``score`` finds those files beside the hidden ones, and none of the candidate's code. Where ``run`` is empty, the
-    writable files are handed on as they are. ``query``, ``regex`` or ``timing`` gives the number.
-    ``sees`` is that of ``run``.
-    """
+    """The user's answers to ``init``, or guesses; ``query``, ``regex`` or ``timing`` gives the number."""
 
     name: str
     writable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
-    run: str = ""
-    outputs: tuple[str, ...] = ()
-    timing: str = ""
+    run: str = ""  # sees no hidden file; if "", the writable files are its outputs
+    outputs: tuple[str, ...] = ()  # of ``run``, for the next command
+    timing: str = ""  # its time is the number; if it names a hidden file, it sees those and ``outputs`` only
     timing_outputs: tuple[str, ...] = ()
-    score: str = ""
+    score: str = ""  # sees hidden files and outputs, and none of the candidate's code
     direction: str = ""
     query: str = ""
     regex: str = ""
     metric: str = ""
-    sees: str = ""
+    sees: str = ""  # of ``run``
     share: tuple[str, ...] = ()
     provider: str = ""
     branch_prefix: str = DEFAULT_BRANCH_PREFIX
@@ -84,7 +76,7 @@ class Answers(Struct, frozen=True):
 
 
 def guess_answers(folder: Path, paths: Sequence[str]) -> Answers:
-    """Guesses from the committed ``paths`` below the manifest's folder, and from the texts of its scripts."""
+    """Guess from the committed ``paths`` below the manifest's folder, and from its scripts' texts."""
     folders = {path.partition("/")[0] for path in paths if "/" in path}
     files = [PurePosixPath(path) for path in paths if "/" not in path]
     code = {file.stem.lower(): file.name for file in reversed(files) if file.suffix in _CODE}
@@ -133,17 +125,16 @@ def guess_answers(folder: Path, paths: Sequence[str]) -> Answers:
 
 
 def is_readable(path: Path) -> bool:
-    """Whether the checkout has this file, and the user may read it: a committed one may be there and locked."""
-    return os.access(path, os.R_OK) and path.is_file()
+    return os.access(path, os.R_OK) and path.is_file()  # a committed file may be missing, or locked
 
 
 def own_python(folder: Path) -> str:
-    """The interpreter of the project's own virtual environment, relative to its folder; "" where it has none."""
+    """The interpreter of the project's virtual environment, relative to its folder; "" if it has none."""
     return next((name for name in (".venv/bin/python", "venv/bin/python") if (folder / name).is_file()), "")
 
 
 def with_own_python(command: str, folder: Path) -> str:
-    """The command, with the project's own interpreter where it says ``python`` and PATH has none."""
+    """The command, with the project's interpreter if it says ``python`` and PATH has none."""
     word, space, rest = command.partition(" ")
     is_missing = word in ("python", "python3") and shutil.which(word) is None
     return f"{own_python(folder)}{space}{rest}" if is_missing and own_python(folder) else command
@@ -154,7 +145,7 @@ def names_hidden(command: str, hidden: Sequence[str]) -> bool:
 
 
 def answers_in(path: Path) -> Answers:
-    """The answers in a manifest that ``init`` left without a number. Raises GoalseekError where it says more."""
+    """The answers in a manifest that ``init`` left without a number. Raises GoalseekError if it says more."""
     loaded = loading.load(path)
     manifest = loaded.manifest
     commands = {command.name: command for command in manifest.commands}
@@ -188,7 +179,7 @@ def answers_in(path: Path) -> Answers:
 
 
 def manifest_table(answers: Answers) -> dict[str, Any]:
-    """The manifest as TOML has it, with what differs from the defaults only."""
+    """TOML's tables of the manifest, without defaults."""
 
     def table(**values: Any) -> dict[str, Any]:
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items() if value}
@@ -224,7 +215,7 @@ def manifest_table(answers: Answers) -> dict[str, Any]:
 
 
 def check_manifest(path: Path, answers: Answers) -> ManifestFile:
-    """The manifest that would be written. Raises GoalseekError naming what is wrong with an answer."""
+    """The manifest to be written. Raises GoalseekError naming the wrong answer."""
     plain = manifest_table(answers)
     try:
         text = HEAD_LINE + loading.to_toml(plain)
@@ -246,29 +237,25 @@ def text_with_problem(loaded: ManifestFile, problem: GoalseekError) -> str:
 
 
 class WrongAnswer(GoalseekError):
-    """An answer that is missing, does not fit, or gives no number.
-
-    ``question`` is the field of the answers to give anew, ``share`` what scope.share has to name then.
-    """
+    """An answer that is missing, does not fit, or gives no number."""
 
     def __init__(
         self, question: str, message: str, hint: str = "", end: int = USAGE, share: tuple[str, ...] = ()
     ) -> None:
         super().__init__(message, hint, end)
-        self.question = question
-        self.share = share
+        self.question = question  # the field of the answers to ask again
+        self.share = share  # what scope.share has to name
 
 
 def takes_outputs(answers: Answers) -> bool:
-    """Whether the timed command, or the one that scores, gets files of the one before it only as its ``outputs``."""
+    """Whether the last command sees files of the one before it only as its ``outputs``."""
     return names_hidden(answers.timing, answers.hidden) if answers.timing else bool(answers.score)
 
 
 def measure_first(loaded: ManifestFile, watch: Observer) -> tuple[measurements.MeasuredValue, list[Path]]:
-    """Measures HEAD's tree once, as an iteration would, and records the measurement for the first baseline.
+    """Measure and record HEAD's tree for the first baseline; also returns writable files with uncommitted changes.
 
-    Gives also the writable files whose changes are not in HEAD, from which a climb begins. Raises GoalseekError where
-    something does not fit, and WrongAnswer where there is no number.
+    Raises GoalseekError if a check fails, and WrongAnswer if there is no number.
     """
     with open_project(loaded, watch, doing="init") as project:
         project.is_committed_only = True

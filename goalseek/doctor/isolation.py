@@ -21,14 +21,14 @@ READ_HIDDEN = 'read the number from a command that sees = "hidden" and recompute
 
 
 def check_separation(subject: Subject) -> Iterator[Finding]:
-    """What each command sees, which numbers the candidate's own process reports, and what weakens the isolation."""
+    """The files that each command sees, numbers that the candidate's own process reports, and gaps of the isolation."""
     if not is_time_unclear(subject.project.loaded):
         yield from describe_separation(subject.config.manifest)
         yield from own_time_note(subject.config.manifest, _hidden_files(subject))
 
 
 def describe_separation(manifest: Manifest) -> Iterator[Finding]:
-    """The same of a manifest; the remedy is "" where nothing can be better. ``exposures`` are told apart from it."""
+    """``check_separation`` of a manifest, without ``exposures``; the remedy is "" if nothing can be better."""
     before: list[str] = []  # the outputs of the commands before
     for command in manifest.commands:
         name = command.name
@@ -58,7 +58,7 @@ def describe_separation(manifest: Manifest) -> Iterator[Finding]:
 
 
 def check_exposure(subject: Subject) -> Iterator[Finding]:
-    """No candidate's code can read what judges it, and what a timed program leaves is judged."""
+    """Candidate code cannot read what judges it, and the output of a timed program is judged."""
     config, folder = subject.config, subject.project.folder
     yield from exposure.exposures(config.manifest)
     if not is_time_unclear(subject.project.loaded) and (finding := exposure.unchecked_time(config.manifest)):
@@ -78,7 +78,7 @@ def self_reported_score(manifest: Manifest) -> Finding | None:
 
 
 def hidden_tests(command: VerifyCommand, hidden: Sequence[str], paths: Collection[str]) -> tuple[str, ...]:
-    """The globs that hide each test of the committed ``paths`` from a command that runs Python's tests; else none."""
+    """The globs that hide every test of the committed ``paths`` from a Python test runner; else none."""
     tests = [path for path in paths if _TEST_FILE.search(path)]
     is_runner = any(posixpath.basename(word) in _TEST_RUNNERS for word in parse_command(command.run).plain)
     if command.sees != "candidate" or not is_runner or not all(map(matcher(tuple(hidden)), tests)):
@@ -87,10 +87,7 @@ def hidden_tests(command: VerifyCommand, hidden: Sequence[str], paths: Collectio
 
 
 def own_time_note(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[Finding]:
-    """A note where what is timed is not the program that was built, but the check of what it left.
-
-    ``hidden`` are the hidden files where they lie on disk, by the path that commands find them at.
-    """
+    """A note if the timed command only checks a program's output. ``hidden`` maps tree paths to files on disk."""
     timed, started = exposure.timed_program(manifest), exposure.started_outputs
     runners = {command.name: started(manifest, command) for command in manifest.commands if command != timed}
     programs = set().union(*runners.values())
@@ -154,7 +151,7 @@ _READ_FROM = {
 
 
 def describe_reading(reading: Reading) -> str:
-    """What a number is read from: ``wall time of the command check``."""
+    """The source of a number, as ``wall time of the command check``."""
     return _READ_FROM[reading.source or "json"].format(reading)
 
 

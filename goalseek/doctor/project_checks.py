@@ -1,7 +1,4 @@
-"""A project as it is checked, and the checks of its files, repository and trees.
-
-What would go wrong in the middle of the night is refused or noted.
-"""
+"""The checks of a project's files, repository and trees, so that nothing fails in the middle of the night."""
 
 from __future__ import annotations
 
@@ -49,34 +46,27 @@ _CONVERSIONS = ("filter", "working-tree-encoding", "eol", "ident", "text")
 
 
 class Subject(Struct, frozen=True):
-    """What a command is about to measure or change.
-
-    ``entries`` are the files that the ruler is taken from; ``code`` are those that candidates start from, of ``source``
-    and its ``commit``. ``jobs`` is what ``iterate --jobs`` asks for. ``is_live`` allows a call to the provider.
-    """
+    """The state that a command is about to measure or change."""
 
     project: Project
     config: Config
     command: str
-    entries: Mapping[str, Entry]
-    code: Mapping[str, Entry]
-    source: str
+    entries: Mapping[str, Entry]  # the ruler's source
+    code: Mapping[str, Entry]  # the candidates' start
+    source: str  # of the code, in words
     commit: str = ""
     jobs: int | None = None
     cheats: tuple[AppliedCheat, ...] = ()
-    is_live: bool = False
+    is_live: bool = False  # allows a call to the provider
 
     @property
     def takes_ruler(self) -> bool:
-        """Whether a ruler follows from what is checked; else it is pinned."""
+        """Whether the command pins a ruler; else it is pinned already."""
         return self.command in ("baseline", "compare") or self.project.standing.baseline is None
 
 
 def subject_of(project: Project, command: str, jobs: int | None = None, source: str | None = None) -> Subject:
-    """The tree that is climbed from: the incumbent's, or HEAD's before the first baseline.
-
-    For a ``baseline`` it is HEAD's ruler and the code of the commit ``source``, else of that tree.
-    """
+    """The incumbent's tree, or HEAD's before the first baseline; for a ``baseline``, HEAD's ruler."""
     incumbent = project.standing.incumbent
     commit = source or (incumbent.commit if incumbent else project.repository.head())
     name = source[:12] if source else "the incumbent" if incumbent else "HEAD"
@@ -89,9 +79,9 @@ def subject_of(project: Project, command: str, jobs: int | None = None, source: 
 
 
 def check_globs(subject: Subject) -> Iterator[Finding]:
-    """Before a ruler is taken every glob matches a committed file; a writable one, a file of the code or the baseline.
+    """Before a ruler is pinned every glob matches a committed file, or for writable ones a file of code or baseline.
 
-    After it, a writable glob that matches nothing is worth a note: a keep may have rightly removed its files.
+    Later an unmatched writable glob is a note, as a keep may have removed its files.
     """
     project = subject.project
     baseline, below = project.standing.baseline, paths_below(project.places.prefix, subject.entries)
@@ -106,7 +96,6 @@ def check_globs(subject: Subject) -> Iterator[Finding]:
 
 
 def _lost_globs(subject: Subject) -> Iterator[Finding]:
-    """A note for each writable glob that matches no file of the code, nor one of the baseline."""
     project = subject.project
     baseline, patterns = project.standing.baseline, project.loaded.manifest.scope.writable
     if baseline is None:
@@ -123,7 +112,6 @@ def _lost_globs(subject: Subject) -> Iterator[Finding]:
 
 
 def check_writable_files(subject: Subject) -> Iterable[Finding]:
-    """A climb that goes on has a writable file left."""
     project, patterns = subject.project, subject.project.loaded.manifest.scope.writable
     files = paths_below(project.places.prefix, subject.code)
     unmatched = list(_unmatched_patterns(patterns, files, is_writable=True))
@@ -172,7 +160,7 @@ def _positive_patterns(patterns: Iterable[str]) -> Iterator[str]:
 
 
 def _unmatched_patterns(patterns: Iterable[str], files: Sequence[str], is_writable: bool) -> Iterator[str]:
-    """The globs that match none of the files; without writable ones that only allow a candidate to add a file."""
+    """Without writable globs that only allow new files."""
     for pattern in _positive_patterns(patterns):
         if not any(map(matcher((pattern,)), files)) and not (is_writable and needs_listing(pattern)):
             yield pattern
@@ -189,7 +177,7 @@ def _no_match_text(loaded: ManifestFile, pattern: str) -> str:
 
 
 def check_number(subject: Subject) -> Iterator[Finding]:
-    """A number that is a time is that of a command which says something about the candidate."""
+    """A time is that of a command which depends on the candidate."""
     loaded = subject.project.loaded
     manifest, metric = loaded.manifest, loaded.manifest.metric
     if not subject.takes_ruler and subject.command != "doctor":
@@ -212,20 +200,20 @@ def check_number(subject: Subject) -> Iterator[Finding]:
 
 
 def is_time_unclear(loaded: ManifestFile) -> bool:
-    """Whether the metric is the time of one of several commands, and the manifest does not say of which."""
+    """Whether the manifest does not say which of several commands is timed."""
     manifest = loaded.manifest
     is_one_of_several = manifest.metric.source in TIME_SOURCES and len(manifest.commands) > 1
     return is_one_of_several and "command" not in tomllib.loads(loaded.text).get("metric", {})
 
 
 def _judges_candidate(manifest: Manifest, name: str) -> bool:
-    """Whether the command sees the candidate's files, or what a command before it made of them."""
+    """Whether the command sees the candidate's files, or outputs made from them."""
     command = next(command for command in manifest.commands if command.name == name)
     return command.sees != "hidden" or bool(manifest.outputs_before(command))
 
 
 def check_committed_files(subject: Subject) -> Iterator[Finding]:
-    """Everything that a baseline depends on is committed. Not asked later, as it is pinned then."""
+    """All that a baseline depends on is committed; afterwards it is pinned."""
     project, scope = subject.project, subject.config.scope
     if not subject.takes_ruler:
         return
@@ -274,7 +262,7 @@ def check_own_refs(subject: Subject) -> Iterator[Finding]:
 
 
 def check_named_files(subject: Subject) -> Iterable[Finding]:
-    """Every file that the manifest names is there, and no committed one is where goalseek writes."""
+    """Every file that the manifest names exists, and goalseek's folders have no committed file."""
     project, manifest = subject.project, subject.project.loaded.manifest
     folder = project.repository.top / project.places.prefix
     named = [("scope.share", name, "make it", Path.exists) for name in manifest.scope.share]
@@ -308,7 +296,6 @@ def check_log_folders(subject: Subject) -> Iterable[Finding]:
 
 
 def check_left_out_files(subject: Subject) -> Iterator[Finding]:
-    """Submodules and converted files, which a command may miss in goalseek's trees."""
     project, entries = subject.project, subject.entries
     top = project.repository.top
     shared = [(top / project.places.prefix / name).resolve() for name in project.loaded.manifest.scope.share]
@@ -328,9 +315,9 @@ def check_left_out_files(subject: Subject) -> Iterator[Finding]:
 
 
 def converted_files(repository: Repository, entries: Mapping[str, Entry]) -> dict[str, list[str]]:
-    """Files that a checkout converts, by the attribute that says so, as ``filter=lfs``.
+    """Files that a checkout converts, by attribute, as ``filter=lfs``.
 
-    Only attributes of this tree and of the repository count. Git is asked only where one of them could convert a file.
+    Only attributes of this tree and the repository count. git is asked only if one could convert a file.
     """
     attributes = {path: entry for path, entry in entries.items() if path.rsplit("/", 1)[-1] == ".gitattributes"}
     contents = [repository.objects.read(entry.blob) for entry in attributes.values()]
@@ -353,7 +340,7 @@ def converted_files(repository: Repository, entries: Mapping[str, Entry]) -> dic
 
 
 def check_ruler(subject: Subject) -> Iterator[Finding]:
-    """Manifest, files and shared folders are what was pinned. A new baseline adopts what differs."""
+    """Manifest, files and shared folders are as pinned; a new baseline adopts differences."""
     project = subject.project
     differences = project.differences_from_head()
     if subject.command == "baseline":
@@ -379,7 +366,7 @@ def check_numbers(subject: Subject) -> Iterator[Finding]:
 
 
 def check_environment(subject: Subject) -> Iterator[Finding]:
-    """No shared environment imports the user's checkout, no shared folder shows or displaces what is hidden."""
+    """No shared environment imports the user's checkout; no shared folder shows or displaces hidden files."""
     project, config, entries = subject.project, subject.config, subject.entries
     scope, setup, prefix = config.manifest.scope, config.manifest.setup, project.places.prefix
     linked_paths = (*scope.share, *(setup.gives if setup else ()))
@@ -402,7 +389,7 @@ def check_disk(subject: Subject) -> Iterator[Finding]:
 
 
 def check_room_for_trees(subject: Subject) -> Iterator[Finding]:
-    """What copies of the tree take on disk; nothing below a GiB, and once they are there."""
+    """The size of the trees; silent below a GiB, and once they exist."""
     project, jobs = subject.project, subject.jobs
     manifest, places = project.loaded.manifest, project.places
     agents, benches = agents_of(manifest, jobs, None, None), benches_of(manifest, jobs)
@@ -433,10 +420,7 @@ def check_trees(subject: Subject) -> Iterator[Finding]:
 
 
 def fixed_seed_note(objects: Objects, config: Config, tree: str) -> Finding | None:
-    """A note on runs of a tree that gave one number, where code that a command runs fixes a seed; None where none does.
-
-    That code is what is writable, and the visible files that a command names.
-    """
+    """A note on equal numbers, if writable code, or visible code that a command names, fixes a seed; else None."""
     scope, manifest = config.scope, config.manifest
     if manifest.metric.allow_fixed_seed:
         return None

@@ -1,7 +1,6 @@
-"""Ablation: each kept change is taken out of the best in turn, to find those that do not earn their lines.
+"""Ablation: each kept change is taken out of the best in turn, to find those without a measurable effect.
 
-Each is measured against the best in turn, and what is left out is compared with it afresh, all together. Every run is
-recorded as it is made, so that a killed ablation, or the same one again, makes only the runs that are missing.
+Every run is recorded as it is made, so a killed ablation, or the same one again, makes only the missing runs.
 """
 
 from __future__ import annotations
@@ -32,29 +31,24 @@ Pairs = list[tuple[MeasuredValue, MeasuredValue]]
 
 
 class AblatedChange(Struct, frozen=True):
-    """A kept change, and in one sentence what it is worth. ``errors``: so many standard errors better with it."""
-
     iteration: int
-    why: str
+    why: str  # its worth in one sentence
     earns: bool
-    errors: float
+    errors: float  # standard errors by which the best is better with it
 
 
 class Ablation(Struct, frozen=True):
-    """The changes in their order, those ``left_out``, and what the fresh comparison of the rest says."""
-
     changes: tuple[AblatedChange, ...]
     left_out: tuple[int, ...]
-    result: str
+    result: str  # of the fresh comparison without those ``left_out``
 
 
 def needs_one_run(metric: Metric, standing: Standing) -> bool:
-    """Whether one run of each tree is enough, because the same code has always given the same number."""
+    """Whether the same code has always given the same number."""
     return metric.noise == "none" or (metric.noise == "auto" and not standing.noise.differed)
 
 
 def count_runs(metric: Metric, standing: Standing, changes: int, pairs: int) -> int:
-    """How many runs an ablation of so many changes takes, if what it leaves out is no loss."""
     return changes + 2 if needs_one_run(metric, standing) else 2 * pairs * (changes + 2)
 
 
@@ -63,9 +57,9 @@ def ablate(
 ) -> Ablation:
     """The ablation of the changes ``numbers`` of a chain whose end was measured, each in so many pairs.
 
-    A change earns its lines where the best is more than one standard error better with it; one that saves lines, where
-    the best is not that much worse. While the rest, in twice as many pairs, is over one standard error worse than the
-    best, the change that looked best goes back. Raises GoalseekError where the best has no number any more.
+    A change earns its lines if the best is more than one standard error better with it; one that saves lines, if not
+    that much worse. All others are left out and compared in twice as many pairs: while that is over one standard error
+    worse, the change that looked best returns. Raises GoalseekError if the best has no number any more.
     """
     comparison = _Comparison(project, chain, pairs, on_message)
     changes = tuple(
@@ -89,7 +83,7 @@ def ablate(
 
 
 class _Comparison:
-    """The best against trees without some of its changes: runs recorded since the last iteration, and missing ones."""
+    """Compares the best with trees without some of its changes; runs recorded since the last iteration count."""
 
     def __init__(self, project: Project, chain: KeptChain, pairs: int, on_message: Callable[[str], None]) -> None:
         self._project = project
@@ -123,7 +117,7 @@ class _Comparison:
         return AblatedChange(number, f"{name}, {words}: with it {difference.in_words()}", earns, errors)
 
     def compare(self, left_out: Collection[int]) -> tuple[str, str]:
-        """What is lost without these changes, "" for nothing, and the fresh comparison with the best in words."""
+        """The loss without these changes ("" for none), and the fresh comparison in words."""
         try:
             tree = leave_out(self._project.repository.objects, self._chain, left_out).end
         except GoalseekError as error:
@@ -144,10 +138,9 @@ class _Comparison:
         return words if errors < -1 else "", words
 
     def _measure(self, tree: str, name: str, count: int) -> Pairs | Failure:
-        """Pairs (tree, best), measured in turn; one where the metric is exact. A failure where the tree has no number.
+        """Pairs (tree, best), measured in turn, one if the metric is exact; a failure if the tree has no number.
 
-        A recorded run counts once; where the metric is exact, each time. Raises GoalseekError where the best has no
-        number.
+        A recorded run counts once, or each time if the metric is exact. Raises GoalseekError if the best has no number.
         """
         count = 1 if self._is_exact else count
         project, config, best = self._project, self._config, self._chain.end
@@ -174,7 +167,7 @@ class _Comparison:
         return measurements.pairs_in_turn(values)
 
     def _difference(self, pairs: Pairs) -> tuple[SettledDifference, float]:
-        """How much better the second of each pair is, and in how many standard errors of the climb's noise."""
+        """The gain of the second of each pair, and its size in standard errors of the climb's noise."""
         noise, metric = self._project.standing.noise, self._config.manifest.metric
         values = [(before.value, after.value) for before, after in pairs]
         difference = settle(metric.direction, values, noise.all_positive, metric.unit)

@@ -1,7 +1,4 @@
-"""Comparison of two revisions, measured afresh in turn with the manifest's verifier; and of a result with its base.
-
-It needs no climb, and records nothing.
-"""
+"""Comparison of two revisions, measured afresh in turn; and of a result with its base. It records nothing."""
 
 from __future__ import annotations
 
@@ -32,20 +29,18 @@ Pair = tuple[MeasuredValue, MeasuredValue]
 
 
 class Revision(Target, frozen=True):
-    """One of the two, named as the user gave it; its commit is None for the checkout."""
+    """A side of the comparison, named as the user gave it."""
 
-    commit: str | None = None
+    commit: str | None = None  # None for the checkout
 
 
 class RevisionComparison(Struct, frozen=True):
-    """The difference. ``is_exact``: each side gave the same value every time, to the last bit."""
-
     settled: SettledDifference
-    is_exact: bool
+    is_exact: bool  # each side gave the same value every time, to the last bit
 
     @property
     def better(self) -> str | None:
-        """``before`` or ``after`` by the measured difference, sure or not; None where it is zero."""
+        """``before`` or ``after``, sure or not; None if the difference is zero."""
         if self.settled.difference == 0:
             return None
         return "after" if self.settled.difference > 0 else "before"
@@ -63,10 +58,7 @@ class RevisionComparison(Struct, frozen=True):
 
 
 def revisions_to_compare(project: Project, before: str, after: str | None) -> tuple[Revision, Revision]:
-    """The two revisions, ready to be measured; ``after`` is None for the checkout as it is.
-
-    Raises GoalseekError for a revision that does not exist, and for equal trees.
-    """
+    """Raises GoalseekError for a missing revision, and for equal trees. ``after``: None for the checkout."""
     make_log_folders(project.loaded)  # goalseek's own files are no part of the checkout
     config, repository, epoch = project.config_for_baseline(), project.repository, project.standing.epoch
 
@@ -84,10 +76,10 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
 
 
 def measure_pairs(project: Project, before: Target, after: Target, count: int) -> Iterator[Pair]:
-    """Up to ``count`` pairs (before, after), measured in turn, each measurement with a seed of its own.
+    """Up to ``count`` pairs (before, after), measured in turn, each run with another seed.
 
-    It ends early once each side gave one value twice. ``timeout = "auto"`` goes by the first measurement.
-    Raises GoalseekError where a measurement has no number.
+    Ends early once each side gave one value twice. ``timeout = "auto"`` goes by the first run. Raises GoalseekError if
+    a run has no number.
     """
     numbers: list[MeasuredValue] = []
     pairs: list[Pair] = []
@@ -111,13 +103,13 @@ def is_exact(pairs: Sequence[Pair]) -> bool:
 
 
 def compare_revisions(metric: Metric, pairs: Sequence[Pair]) -> RevisionComparison:
-    """The comparison of these pairs. Raises ValueError without one."""
+    """Raises ValueError without a pair."""
     values = [(first.value, second.value) for first, second in pairs]
     return RevisionComparison(settle(metric.direction, values, unit=metric.unit), is_exact(pairs))
 
 
 def _named_commit(project: Project, revision: str) -> tuple[str, str]:
-    """A side's name and commit: git's revision first, else ``best``, ``baseline``, or an iteration's number."""
+    """Name and commit of a side: git's revision first, else ``best``, ``baseline``, or an iteration's number."""
     commit = project.repository.resolve(revision)
     if commit is not None:
         return revision, commit
@@ -138,7 +130,7 @@ def _named_commit(project: Project, revision: str) -> tuple[str, str]:
 
 
 def refuse_other_ruler(project: Project, scope: Scope, before: Revision, after: Revision) -> None:
-    """Raises GoalseekError where hidden or read-only files differ; notes other differences that are not writable."""
+    """Raises GoalseekError if hidden or read-only files differ; notes others that are not writable."""
     differences = project.repository.objects.differences(before.tree, after.tree)
     paths = [difference.path for difference in differences if not scope.is_own_file(difference.path)]
     ruler_files = [quote_path(path) for path in paths if scope.kind(path) in ("hidden", "read_only")]
@@ -154,24 +146,19 @@ def refuse_other_ruler(project: Project, scope: Scope, before: Revision, after: 
 
 
 class BaseComparison(Struct, frozen=True):
-    """The difference, a sentence for each guard that the result breaks against the base, and all runs' seconds."""
-
     compared: RevisionComparison
-    broken: tuple[str, ...]
-    seconds: float
+    broken: tuple[str, ...]  # a sentence for each guard that the result breaks against the base
+    seconds: float  # of all runs
 
     @property
     def is_worse(self) -> bool:
-        """Whether the result is surely worse than the base, or breaks a guard."""
+        """Whether the result is surely worse, or breaks a guard."""
         interval = self.compared.settled.interval
         return bool(self.broken) or (interval is not None and interval[1] < 0)
 
 
 def settle_on_base(project: Project, base: str, result: str, on_message: Callable[[str], None]) -> BaseComparison:
-    """Measures the trees ``base`` and ``result`` in up to five pairs under the pinned ruler; records nothing.
-
-    Raises GoalseekError where one of them has no number.
-    """
+    """Measure both trees in up to five pairs under the pinned ruler. Raises GoalseekError if one has no number."""
     standing, objects, scope = project.standing, project.repository.objects, project.config().scope
     assert standing.baseline
     pinned, ruler = standing.baseline.tree, standing.ruler

@@ -21,7 +21,7 @@ from goalseek.workspace.places import BenchName
 
 
 def due_looks(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str, ...]:
-    """Which of "baseline" and "best" are to be measured now: none before a keep, and each commit once."""
+    """The due ones of "baseline" and "best": none before a keep, and each commit once."""
     if manifest.holdout is None or standing.best is None or not standing.keeps:
         return ()
     if not is_end and manifest.holdout.when != "kept":
@@ -33,7 +33,7 @@ def due_looks(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str
 
 
 def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
-    """The manifest of a look: the holdout's command runs last, after those whose outputs it may need."""
+    """The manifest of a look: the holdout's command runs last, as it may need outputs of others."""
     command = next(command for command in manifest.verify if command.name == holdout.command)
     metric = structs.replace(manifest.metric, command=holdout.command)
     if holdout.query is not None:
@@ -45,7 +45,7 @@ def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
 
 
 def look_at_holdout(project: Project, config: Config, is_end: bool) -> None:
-    """Makes the looks that are due. One whose command fails is recorded as failed, and not made again."""
+    """Make the due looks. One whose command fails is recorded as failed, and not made again."""
     for side in due_looks(config.manifest, project.standing, is_end):
         standing = project.standing
         assert config.manifest.holdout and standing.origin and standing.best
@@ -92,7 +92,7 @@ def look_at_holdout(project: Project, config: Config, is_end: bool) -> None:
 
 
 def _compare_gains(standing: Standing, side: str, value: float, unit: str) -> tuple[float | None, str]:
-    """The verifier's gain less the holdout's, None before both sides have a value, and what the look shows in words."""
+    """The verifier's gain less the holdout's (None before both sides have a value), and a sentence."""
     baseline_value = next((look.value for look in standing.holdout if look.of == "baseline"), None)
     if side == "baseline" or baseline_value is None:
         return None, f"{side} {format_number(value, unit)}"

@@ -1,7 +1,4 @@
-"""One measurement outside an iteration: what is measured, how it is made on a bench, and how it is recorded.
-
-A recorded measurement is evidence for the next baseline, so that none is made twice. The ruler is taken here too.
-"""
+"""One measurement outside an iteration, as evidence for the next baseline; and the ruler."""
 
 from __future__ import annotations
 
@@ -36,26 +33,16 @@ Value = TypeVar("Value")
 
 
 class MeasuredValue(Struct, frozen=True):
-    """One value of a tree. ``seconds`` are those of all commands together; ``seed`` is None where it was not recorded.
-
-    ``before``: it was measured by an earlier command.
-    """
-
     value: float
     guards: dict[str, float]
     verify: tuple[CommandRun, ...]
-    seconds: float
-    seed: int | None = None
-    before: bool = False
+    seconds: float  # of all commands together
+    seed: int | None = None  # None if it was not recorded
+    before: bool = False  # an earlier command measured it
 
 
 class Target(Struct, frozen=True):
-    """What is measured: a tree under the pinned ruler, or under the next baseline's.
-
-    ``known`` are the measurements of it that were made before, oldest first. The command named ``own_folder`` has an
-    empty run folder of its own. Of two targets that are measured in turn, each has a bench of its own. ``seed`` and
-    ``iteration`` are None for a seed that is not used yet, and for the next iteration; ``name`` is what errors call it.
-    """
+    """A tree to be measured under the pinned ruler, or the next baseline's."""
 
     config: Config
     tree: str
@@ -63,15 +50,15 @@ class Target(Struct, frozen=True):
     epoch: int
     baseline_tree: str
     baseline_seconds: dict[str, float] = field(default_factory=dict)
-    known: tuple[MeasuredValue, ...] = ()
-    own_folder: str = ""
-    bench: BenchName = "a"
-    seed: int | None = None
-    iteration: int | None = None
-    name: str = ""
+    known: tuple[MeasuredValue, ...] = ()  # of the same tree, oldest first
+    own_folder: str = ""  # the command with an empty run folder of its own
+    bench: BenchName = "a"  # another one for each of two trees in turn
+    seed: int | None = None  # None for an unused one
+    iteration: int | None = None  # None for the next
+    name: str = ""  # for errors
 
     def variant(self, tree: str) -> Target:
-        """Another tree in its place. Without a baseline, ``timeout = "auto"`` goes by the last known measurement."""
+        """Another tree in its place. Without a baseline, ``timeout = "auto"`` goes by the last known run."""
         seconds = self.baseline_seconds
         if not seconds and self.known:
             seconds = {command.name: command.seconds for command in self.known[-1].verify}
@@ -85,13 +72,12 @@ def pinned_target(standing: Standing, config: Config, tree: str, bench: BenchNam
 
 
 def origin_tree(project: Project, config: Config) -> str:
-    """The code of the first baseline under this ruler; all else is as at the present one."""
+    """The code of the first baseline under this ruler, with all else of the present one."""
     assert project.standing.origin and project.standing.baseline
     return compose_tree(project, config, project.standing.baseline.tree, project.standing.origin.tree)
 
 
 def compose_tree(project: Project, config: Config, ruler_tree: str, code_tree: str) -> str:
-    """One tree with the writable files of ``code_tree`` and everything else of ``ruler_tree``."""
     kind = config.scope.kind
     return replace_files(project.repository.objects, ruler_tree, code_tree, lambda path: kind(path) == "writable")
 
@@ -103,7 +89,7 @@ def replace_files(objects: Objects, tree: str, other: str, takes: Callable[[str]
 
 
 def current_target(project: Project, config: Config) -> Target:
-    """The tree that is climbed from: the incumbent's, or before the first baseline what that will measure."""
+    """The incumbent's tree, or before the first baseline HEAD's."""
     standing = project.standing
     incumbent = standing.incumbent
     if incumbent is None:
@@ -115,7 +101,6 @@ def current_target(project: Project, config: Config) -> Target:
 
 
 def baseline_target(project: Project, config: Config) -> Target:
-    """HEAD's tree, which the next baseline will measure."""
     standing, tree = project.standing, project.repository.tree_of(project.repository.head())
     target = Target(config, tree, take_ruler(project, config).digest, standing.epoch + 1, tree)
     return structs.replace(target, known=tuple(map(value_before, standing.pooled(target.tree, target.ruler))))
@@ -131,7 +116,7 @@ class TreeRun(Struct, frozen=True):
 
     @property
     def number(self) -> MeasuredValue | Failure:
-        """A failure, with the reason, also where its value is not valid."""
+        """A failure also for an invalid value."""
         manifest = self.target.config.manifest
         rejection = rejection_of(manifest.metric, manifest.guard, self.evidence)
         return Failure(*rejection) if rejection else measurement_of(self.evidence)
@@ -143,11 +128,10 @@ def measure_in_turn(
     until: Callable[[Sequence[TreeRun]], bool] = lambda made: False,
     asked_by: str = "",
 ) -> Iterator[TreeRun]:
-    """Measures the trees in their order until ``until`` says that the runs made are enough.
+    """Measure the trees in order until ``until`` accepts the runs made.
 
-    A tree without a seed gets one that no run before it had. The run folder is ``trial_folder``. Where ``asked_by``
-    names who records it, each number is recorded before it is given. ``trees`` is asked for the next tree only then,
-    so what was measured can decide which that is.
+    A tree without a seed gets an unused one. If ``asked_by`` is given, each number is recorded before it is yielded,
+    and only then is ``trees`` asked for the next, so a result can decide what follows.
     """
     made: list[TreeRun] = []
     turns, folder = iter(trees), trial_folder(project)
@@ -179,27 +163,23 @@ def alternate(before: Value, after: Value, pairs: int) -> Iterator[Value]:
 
 
 def pairs_in_turn(values: Sequence[Value]) -> list[tuple[Value, Value]]:
-    """The whole pairs (before, after) of values that were measured in turn."""
+    """The whole pairs (before, after) of values from ``alternate``."""
     pairs = zip(values[::2], values[1::2], strict=False)
     return [pair if index % 2 == 0 else pair[::-1] for index, pair in enumerate(pairs)]
 
 
 def trial_folder(project: Project) -> Path:
-    """The run folder of the last measurement outside an iteration."""
     return project.places.scratch / "trial"
 
 
 def seconds_outside(project: Project, what: str) -> PhaseSeconds:
-    """Counts the seconds of a measurement outside an iteration, for the limits; ``what`` names its record to come.
-
-    Seconds that it has already are those of an attempt at the same record that was killed or failed.
-    """
+    """Counts seconds for the limits, from those of a try at the record ``what`` that was killed or failed."""
     checkpoints = Checkpoints(project.repository.own, project.ledger.seal, project.run_id, what)
     return PhaseSeconds(checkpoints, project.activity.seconds)
 
 
 def sync_bench(project: Project, config: Config, tree: str) -> None:
-    """Brings every view of the bench on which trees are measured to this tree."""
+    """Bring every view of the first bench to this tree."""
     bench = project.lane.bench(config.trees, "a")
     for sees in dict.fromkeys(command.sees for command in config.manifest.commands):
         if sees is not None:
@@ -213,7 +193,6 @@ def measurement_of(evidence: Evidence) -> MeasuredValue:
 
 
 def record_measurement(project: Project, target: Target, measurement: MeasuredValue, asked_by: str) -> None:
-    """Writes a measurement into the ledger, where the next baseline finds it."""
     make_log_folders(project.loaded)
     record = MeasurementRecord(
         **project.record_head("measurement", target.epoch),
@@ -231,7 +210,7 @@ def record_measurement(project: Project, target: Target, measurement: MeasuredVa
 
 
 def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> Evidence:
-    """Recorded measurements as evidence for the baseline, with the run folder's files for them."""
+    """Recorded measurements as evidence for the baseline; writes the run folder's files for them."""
     runs = tuple(VerifierRun("candidate", record.value, record.seed, record.seconds) for record in pool)
     lines = [f"[measured before by {record.asked_by}: {record.value}, seed {record.seed}]\n" for record in pool]
     (run_folder / "verifier.log").write_text("".join(lines))
@@ -258,10 +237,7 @@ def ruler_of(config: Config, entries: Mapping[str, Entry]) -> Ruler:
 def baseline_error(
     failure: Failure | Verdict, run_folder: Path, what: str = "the baseline", remedy: str = ""
 ) -> GoalseekError:
-    """The error for a baseline, or another tree, without a number, with the verifier's last lines.
-
-    ``remedy`` is what is likely to help, where that is known.
-    """
+    """The error for a tree without a number, with the verifier's last lines. ``remedy`` may be ""."""
     log = run_folder / "verifier.log"
     printed = log.read_text("utf-8", "replace") if log.exists() else ""
     message = with_last_lines(f"{what} has no number: {failure.why}", printed)
@@ -272,5 +248,4 @@ def baseline_error(
 
 
 def with_last_lines(message: str, printed: str) -> str:
-    """A message about a failed command, with the last lines that it printed below it."""
     return "\n".join([message, *(f"  | {line}" for line in printed.splitlines()[-20:])])

@@ -1,7 +1,4 @@
-"""Repeated measurements of unchanged code, for ``noise``: how much does the number move by itself?
-
-Either of a shell command without manifest, repository or sandbox, or of the incumbent with the project's verifier.
-"""
+"""Repeated measurements of unchanged code, for ``noise``: of a bare shell command, or of the incumbent."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ MAX_FAILURES = 3
 def repeat_command(
     command: str, folder: Path, reading: Reading, timeout: float | None, count: int
 ) -> Iterator[MeasuredValue | Failure]:
-    """Runs a shell command until ``count`` runs gave a number, or three none, each with another ``GOALSEEK_SEED``.
+    """Run a shell command until ``count`` numbers or three failures, each with another ``GOALSEEK_SEED``.
 
     ``reading.source`` is stdout, json (on stdout) or wall; ``timeout`` is in seconds, None for no limit.
     """
@@ -84,9 +81,9 @@ def _value_of(reading: Reading, result: ProgramResult, timeout: float | None) ->
 
 
 def noise_target(project: Project) -> Target:
-    """The incumbent, or HEAD before a baseline. ``known`` are its measurements, in the order of the records.
+    """The incumbent, or HEAD before a baseline, with its ``known`` measurements in the order of the records.
 
-    Without the one that it was kept for, which is biased by that choice, and those made at once with others.
+    Without the run that it was kept for, which is biased by that choice, and those made beside others.
     """
     standing, incumbent = project.standing, project.standing.incumbent
     if incumbent is None:
@@ -116,7 +113,7 @@ def noise_target(project: Project) -> Target:
 
 
 def repeat_measurements(project: Project, target: Target, count: int) -> Iterator[MeasuredValue | Failure]:
-    """Yields ``count`` measurements: the newest recorded first, then new ones, each recorded, until three failed."""
+    """``count`` measurements: the newest recorded first, then new ones, each recorded, until three failed."""
     known = target.known[-count:]
     yield from known
 

@@ -1,6 +1,6 @@
-"""Reproduction of a record: its commit measured again with the pinned ruler and seed, and compared with the record.
+"""Reproduction of a record: its commit measured again with the pinned ruler and seed.
 
-Nothing is recorded, not even the measurement: with the same seed it says nothing new about the noise.
+Nothing is recorded: with the same seed a measurement says nothing new about the noise.
 """
 
 from __future__ import annotations
@@ -29,27 +29,21 @@ REPEATABILITY = 2.8  # sd of one run: two runs of the same code differ by less 1
 
 
 class NumberDelta(Struct, frozen=True):
-    """One number, ``recorded`` and measured ``again``: ``difference`` in its units, ``percent`` of the recorded one.
-
-    ``within``: a metric's difference is less than ``min_delta`` or ``is_noise``; a guard meets the same bounds.
-    ``once_more`` is the value of a second measurement, where one was made.
-    """
+    """One number, recorded and measured again."""
 
     name: str
     recorded: float
     again: float
     difference: float
-    percent: float | None
-    how: How
+    percent: float | None  # of the recorded number
+    how: How  # "within": less than ``min_delta``, ``is_noise``, or the same bounds of a guard met
     text: str
-    once_more: float | None = None
+    once_more: float | None = None  # of a second measurement, if one was made
     is_noise: bool = False
 
 
 class Reproduction(Struct, frozen=True):
-    """The result of the comparison; ``how`` is that of the number that is furthest off, ``text`` has its lines."""
-
-    how: How
+    how: How  # of the number that is furthest off
     text: tuple[str, ...]
     numbers: tuple[NumberDelta, ...] = ()
 
@@ -60,24 +54,22 @@ class Reproduction(Struct, frozen=True):
 
 
 class Rerun(Struct, frozen=True):
-    """What was measured again, and the reproduction. ``seed`` is None where the record has none."""
-
     iteration: int
     outcome: str
     reason: str
     commit: str
     tree: str
     ruler: str
-    seed: int | None
+    seed: int | None  # None if the record has none
     seconds: float
     found: Reproduction
 
 
 def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> Rerun:
-    """Measures the commit of an iteration again, with its last seed; once more where a difference may be noise.
+    """Measure the commit of an iteration again with its last seed; once more if a difference may be noise.
 
-    ``on_message`` gets what it will cost. Raises GoalseekError where the audit of the records fails, where there is
-    nothing to compare with, and where another ruler than the pinned one measured it.
+    Raises GoalseekError if the audit fails, nothing was measured then, or another ruler than the pinned one measured
+    it.
     """
     if deviations := audit(project.loaded, project.repository).deviations:
         first = deviations[0]
@@ -135,7 +127,6 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
 def _reproduce(
     manifest: Manifest, standing: Standing, record: IterationRecord, recorded: float | None, evidence: Evidence
 ) -> Reproduction:
-    """Compares evidence with the record, which has the value ``recorded``, or failed."""
     value = evidence.runs[0].value
     failure = f"{evidence.failure.reason}: {evidence.failure.why}" if evidence.failure else ""
     if recorded is None and value is not None:
@@ -165,14 +156,14 @@ def _reproduce(
 
 
 def _last_exit(reason: str, verify: tuple[CommandRun, ...]) -> tuple[str, str, int | None]:
-    """The reason, the last command and its exit code; None for the code after a timeout, as it is chance then."""
+    """The reason, last command and exit code; None for the code after a timeout, as it is chance then."""
     if not verify:
         return reason, "", None
     return reason, verify[-1].name, None if reason == Reason.VERIFY_TIMEOUT else verify[-1].exit_code
 
 
 def _compare_number(name: str, recorded: float, again: float, why_within: str) -> NumberDelta:
-    """The delta of one number; ``why_within`` says why a difference decides nothing, "" where it does."""
+    """``why_within`` says why a difference decides nothing; "" if it does."""
     difference = again - recorded
     if difference == 0:
         text = f"{name}: {format_number(again)} again, to the last bit"
@@ -186,12 +177,9 @@ def _compare_number(name: str, recorded: float, again: float, why_within: str) -
 
 
 def _judge_with_noise(reproduction: Reproduction, direction: str, state: NoiseState, once_more: float) -> Reproduction:
-    """The reproduction judged with the value ``once_more`` of a second measurement and the spread of recorded repeats.
-
-    Where both measurements give the same value to the last bit, the metric is not noisy, and the number differs.
-    """
+    """The reproduction judged by a second measurement, ``once_more``, and the spread of recorded repeats."""
     first, *guards = reproduction.numbers
-    if once_more == first.again:
+    if once_more == first.again:  # to the last bit: the metric is not noisy
         text = f"{first.text}; measured once more it is the same again, so this is no noise"
         return Reproduction.of(structs.replace(first, text=text, once_more=once_more), *guards)
     values = (first.recorded, first.again, once_more)

@@ -1,6 +1,6 @@
-"""Settling: baseline and best measured afresh in turn, at a run's end or on request, and their difference recorded.
+"""Settling: baseline and best measured afresh in turn, at a run's end or on request.
 
-Each measurement is recorded as it is made, so that a killed settling goes on with those that are missing.
+Each measurement is recorded as it is made, so a killed settling makes only those that are missing.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ from goalseek.values import Phase, Reason, StopReason, Usage
 
 
 def seconds_to_settle(manifest: Manifest, standing: Standing) -> float:
-    """0 where it is not needed."""
+    """0 if it is not needed."""
     pairs = manifest.metric.settle if needs_settling(manifest, standing) else 0
     return pairs * _seconds_of_pair(standing) if pairs else 0.0
 
 
 def pairs_in_time(manifest: Manifest, standing: Standing, now: datetime) -> int:
-    """How many pairs fit into what is left of the run's time."""
     assert manifest.metric.settle
     remaining, each = seconds_left(manifest.limits, standing, now), _seconds_of_pair(standing)
     if remaining is None or each <= 0:
@@ -43,7 +42,7 @@ def pairs_in_time(manifest: Manifest, standing: Standing, now: datetime) -> int:
 
 
 def settle_at_end(project: Project, config: Config) -> None:
-    """Settles where that is needed, with as many pairs as there is time for. A failure is a note, not an error."""
+    """Settle if needed, in as many pairs as there is time for. A failure is a note, not an error."""
     manifest, standing = config.manifest, project.standing
     if not needs_settling(manifest, standing):
         return
@@ -69,10 +68,7 @@ def settle_at_end(project: Project, config: Config) -> None:
 
 
 def settle_on_request(project: Project, config: Config) -> None:
-    """Settles because a person asks for it; of a metric that repeats exactly it only notes that.
-
-    Raises GoalseekError where nothing was kept, and where one of the two has no number any more.
-    """
+    """Settle, unless the metric repeats exactly. Raises GoalseekError if nothing was kept, or a tree has no number."""
     metric, standing = config.manifest.metric, project.standing
     if standing.keeps and not standing.noise.differed and metric.noise == "auto":
         project.watch.on_note("the same code always gave the same number, so one run each is enough: nothing to settle")
