@@ -1,4 +1,4 @@
-"""Programs under bubblewrap: an allow-list of mounts in an empty root, so that what is not listed does not exist."""
+"""Programs under bubblewrap: an allow-list of mounts in an empty root; an unlisted path does not exist."""
 
 from __future__ import annotations
 
@@ -21,11 +21,7 @@ Links = tuple[tuple[Path, str], ...]
 
 
 def launch_in_bubblewrap(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
-    """``folder`` is a path on disk in its tree. HOME and TMPDIR become the view's.
-
-    Makes the mount points that lie inside other writable mounts, such as the empty folders that shared ones are mounted
-    on. Raises FileNotFoundError without bwrap, OSError if a mount point cannot be made.
-    """
+    """``folder`` is on disk, in the tree. Raises FileNotFoundError without bwrap, OSError for a bad mount point."""
     launcher = find_bubblewrap()
     if launcher is None:
         raise FileNotFoundError("bwrap")
@@ -83,7 +79,7 @@ def find_bubblewrap() -> str | None:
 
 
 def scopes_abstract_sockets() -> bool:
-    """Whether a program that has the machine's network is kept from abstract unix sockets."""
+    """Whether a program with the machine's network is kept from abstract unix sockets."""
     path = find_bubblewrap()
     if path is None or os.stat(path).st_mode & stat.S_ISUID:
         return False  # a restricted process cannot start a set-user-id program as what it is
@@ -91,7 +87,7 @@ def scopes_abstract_sockets() -> bool:
 
 
 def _make_mount_point(path: Path, is_folder: bool) -> None:
-    """Raises OSError for a link on the way, or for what else is in the way: a program may have put it there."""
+    """Raises OSError for a link or file in the way: a program may have put it there."""
     if path.is_symlink():
         remove(path)
     with own_folder(path.parent, "make") as parent:
@@ -109,7 +105,7 @@ def _make_mount_point(path: Path, is_folder: bool) -> None:
 
 
 def lay_out(view: View) -> tuple[Mapping[str, Mount], Links]:
-    """What to mount in an empty root by path seen, outer mounts first, and the links to make; all real paths."""
+    """The mounts by path seen, outer ones first, and the links to make; all are real paths."""
     system_mounts, system_links = _system_layout(view.network)
     mounts, links = dict(system_mounts), dict(system_links)
     tree = resolve_links(view.tree.at)
@@ -128,7 +124,7 @@ def lay_out(view: View) -> tuple[Mapping[str, Mount], Links]:
 
 
 def _innermost_mount(mounts: Mapping[str, Mount], path: Path) -> Mount | None:
-    """The innermost mount that ``path``, as a program sees it, lies in; None for none. ``mounts`` by path seen."""
+    """``path`` and the keys of ``mounts`` are paths as a program sees them."""
     prefix = str(path)
     while prefix and prefix not in mounts:
         prefix = prefix.rpartition("/")[0]
@@ -143,7 +139,7 @@ def _system_layout(network: bool) -> tuple[Mapping[str, Mount], Links]:
 
 
 def _without_duplicates(mounts: Mapping[str, Mount]) -> dict[str, Mount]:
-    """The mounts without those that another one shows anyway, outer ones first."""
+    """Drops mounts that another one shows anyway; outer ones first."""
     distinct: dict[str, Mount] = {}
     for mount in sorted(mounts.values(), key=lambda mount: len(mount.at.parts)):
         outer = _innermost_mount(distinct, mount.at)
@@ -157,7 +153,7 @@ def _without_duplicates(mounts: Mapping[str, Mount]) -> dict[str, Mount]:
 
 
 def _links_to_make(links: Mapping[Path, str], mounts: Mapping[str, Mount], empty: Iterable[Path]) -> Links:
-    """The links that no mount contains; those in ``empty`` contain none."""
+    """The links that no mount contains; ``empty`` mounts contain none."""
 
     def is_missing(link: Path) -> bool:
         outer = _innermost_mount(mounts, link)
@@ -167,7 +163,7 @@ def _links_to_make(links: Mapping[Path, str], mounts: Mapping[str, Mount], empty
 
 
 def _find_covers(view: View, mounts: Mapping[str, Mount]) -> dict[Path, Path]:
-    """Where masked paths would be seen inside of something shown, each with its real path; outer ones first."""
+    """Maps the places where a mount would show a masked path to its real path; outer ones first."""
     covers: dict[Path, Path] = {}
     sources = [(f"{mount.source}/".replace("//", "/"), mount) for mount in mounts.values()]
     for real in (resolve_links(path).real for path in view.masked):

@@ -1,7 +1,4 @@
-"""Editable installs of the repository itself: with them, every candidate would import the user's checkout.
-
-A sandbox that mounts shows the candidate at the repository's own path, so that such an install leads to the candidate.
-"""
+"""Editable installs of the repository itself: with them, every candidate would import the user's checkout."""
 
 from __future__ import annotations
 
@@ -25,11 +22,8 @@ _PYTHONS = ("python3", "python")
 
 
 def refuse_editable(manifest: Manifest, policy: SandboxPolicy) -> list[Finding]:
-    """Raises GoalseekError if a shared environment, or that of a program in a verify command, has one.
-
-    Gives a warning, at most one, about an interpreter on PATH that no command names, but that its scripts may call.
-    """
-    if policy.mounts:
+    """Raises GoalseekError for one in a shared environment or a verify command's; notes one of a Python on PATH."""
+    if policy.mounts:  # an install leads to the candidate, which is seen at the repository's own path
         return []
     shared = ((f"scope.share: {name}", _installs_in(policy.folder / name, policy.top)) for name in manifest.scope.share)
     found = [(what, path) for what, paths in shared for path in paths]
@@ -53,7 +47,7 @@ def refuse_editable(manifest: Manifest, policy: SandboxPolicy) -> list[Finding]:
 
 
 def _installs_for(program: Path | None, policy: SandboxPolicy) -> Iterator[Path]:
-    """The editable installs of this repository that a program imports, if it is a Python or a script of one."""
+    """Those that a program imports, if it is a Python or a script of one."""
     if program is None or not (program.name.startswith(("python", "pypy")) or b"python" in first_line(program)):
         return
     prefixes = [name.parent.parent for name in resolve_links(program).names if name.parent.name == "bin"]

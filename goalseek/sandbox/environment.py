@@ -41,10 +41,7 @@ def program_environment(variables: Variables, extra: Mapping[str, str], temporar
 
 
 def refuse_unconfined(manifest: Manifest, provider: str, runs_unasked: bool) -> None:
-    """Raises GoalseekError if an agent would have no sandbox.
-
-    The manifest may consent to that by ``mode = "none"``, but not where the agent runs every command without asking.
-    """
+    """Raises GoalseekError without a sandbox; ``mode = "none"`` permits that, but to no agent that ``runs_unasked``."""
     sandbox = level.probe(manifest.sandbox.mode)
     if sandbox.name != "none":
         return
@@ -60,7 +57,7 @@ def refuse_unconfined(manifest: Manifest, provider: str, runs_unasked: bool) -> 
 
 
 def notify_launch(loaded: ManifestFile) -> Launch | Finding:
-    """How the program of ``[notify]`` is started, unconfined; or why it cannot or may not run."""
+    """The unconfined launch of the program of ``[notify]``, or why it cannot or may not run."""
     folder, (program, *arguments) = loaded.folder.resolve(), loaded.manifest.notify.command or ("",)
     command = (os.path.expanduser(program), *arguments)
     # A relative folder on PATH would be one below the manifest's, where kept changes may be taken home to.
@@ -84,13 +81,13 @@ def notify_launch(loaded: ManifestFile) -> Launch | Finding:
 
 
 def credentials_in_manifest(variables: Variables) -> dict[str, str]:
-    """The variables that a manifest passes on or sets whose names say that they hold a credential."""
+    """Variables that the manifest passes on or sets under a credential's name."""
     values = {**inherited_variables(variables.pass_), **_set_variables(variables)}
     return {name: value for name, value in values.items() if is_credential_name(name)}
 
 
 def expand_path(key: str, text: str, folder: Path) -> Path:
-    """With ``~`` and ``${HOME}``, relative to ``folder``. Raises GoalseekError for a variable that is not set."""
+    """Expands ``~`` and ``${HOME}``. Raises GoalseekError for a variable that is not set."""
     return Path(os.path.normpath(folder / Path(_substitute(key, text)).expanduser()))
 
 
@@ -115,7 +112,7 @@ class Redactor:
         self._add(variables.values())
 
     def add_files(self, files: Iterable[Path]) -> None:
-        """Learns what credential files hold now: of JSON, the texts under keys like "token"; of others, each line."""
+        """Learns credentials: of JSON files the texts under keys like "token", of others each line."""
         for file in files:
             try:
                 with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as content:  # noqa: PTH123
@@ -140,7 +137,7 @@ class Redactor:
         return self.redact(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
     def stream(self, pass_on: Callable[[bytes], None]) -> Callable[[bytes], None]:
-        """A function that redacts output and passes it on in whole lines; an empty chunk passes on the rest."""
+        """Redacts output and passes it on in whole lines; an empty chunk passes on the rest."""
         pending = bytearray()
         longest = max((len(value) for value in self._values), default=0)
 

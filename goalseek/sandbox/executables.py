@@ -12,7 +12,7 @@ from msgspec import Struct
 from goalseek.manifest.command_words import Word, parse_command
 from goalseek.sandbox.view import is_system_path
 
-COMMON_PROGRAMS = ("sh", "bash", "env", "python3", "python", "node", "git")
+COMMON_PROGRAMS = ("sh", "bash", "env", "python3", "python", "node", "git")  # scripts in the tree call these
 _SHEBANG_LIMIT = 512
 _DEPTH_LIMIT = 8
 
@@ -20,12 +20,10 @@ _DEPTH_LIMIT = 8
 def required_paths(
     commands: Iterable[str | Sequence[str]], environment: Mapping[str, str], folder: Path
 ) -> dict[Path, str]:
-    """The paths that commands need beside the system's own folders, each with why; to be shown read-only.
+    """Maps paths outside the system's folders, to be shown read-only, to the reasons; starts nothing.
 
-    A string is one for ``sh -c``. A path counts where it is run, as a program or as the script of an interpreter; the
-    bare name of a program counts wherever it stands, and so do ``COMMON_PROGRAMS``, which scripts in the tree call.
-    What is only mentioned, and what a program opens by itself, is for ``sandbox.read``. ``folder`` is in the user's
-    checkout, never in a candidate's tree: the first line of a script says what is shown. Nothing is started.
+    A path counts if it is run, as a program or an interpreter's script; a program's bare name counts anywhere, and so
+    do ``COMMON_PROGRAMS``. ``folder`` is in the user's checkout: no candidate's shebang may decide what is shown.
     """
     path = environment.get("PATH", os.defpath)
     required: dict[Path, str] = {}
@@ -38,7 +36,7 @@ def required_paths(
         return file if os.path.isfile(file) else None
 
     def add_program(program: Path, name: str, depth: int = 0) -> None:
-        """Adds a program by each of its paths, their installations, and what its first line names."""
+        """Adds each of its paths or their installations, and what its first line names."""
         if depth > _DEPTH_LIMIT:
             return
         chain = resolve_links(program)
@@ -78,13 +76,12 @@ def required_paths(
 
 
 def as_manifest_line(paths: Iterable[Path]) -> str:
-    """``sandbox.read`` with these paths, as one line to paste into the manifest."""
     quoted = ", ".join('"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"' for path in paths)
     return f"sandbox.read = [{quoted}]"
 
 
 def which(word: str, path: str, folder: Path) -> Path | None:
-    """By a path from ``folder``, or the first such program on ``path``."""
+    """A word with a slash is relative to ``folder``, any other one is looked up on ``path``."""
     if not word or "\0" in word:
         return None
     candidates = [folder / word] if "/" in word else [Path(entry, word) for entry in path.split(os.pathsep) if entry]
@@ -95,7 +92,7 @@ def which(word: str, path: str, folder: Path) -> Path | None:
 
 
 def first_line(program: Path) -> bytes:
-    """The interpreter line of a script, without "#!"; empty for any other program."""
+    """A script's interpreter line without "#!"; empty for any other program."""
     try:
         with program.open("rb") as file:
             first = file.read(_SHEBANG_LIMIT)
@@ -107,7 +104,7 @@ def first_line(program: Path) -> bytes:
 def missing_script(
     commands: Iterable[str | Sequence[str]], folder: Path, cwd: str, is_there: Callable[[str], bool]
 ) -> str:
-    """The first script that a command runs by a relative path to a file of the checkout that is not there; or ""."""
+    """The first script that a command runs by a relative path in the checkout, and that is not there; or ""."""
     path = os.environ.get("PATH", os.defpath)
 
     def is_file(word: str) -> bool:
@@ -143,7 +140,7 @@ _MARKS = (
 
 
 class Installation(Struct, frozen=True):
-    """A folder that is needed as a whole, its kind, and further folders that it refers to."""
+    """``folder`` is needed as a whole; ``also`` are folders that it refers to."""
 
     folder: Path
     kind: str
@@ -181,7 +178,7 @@ _LINK_LIMIT = 40
 
 
 class LinkChain(Struct, frozen=True):
-    """Links as (path, target). ``names`` are the whole path as it reads after each, the path itself first."""
+    """Links as (path, target); ``names`` are the whole path as it reads before and after each."""
 
     links: tuple[tuple[Path, str], ...]
     names: tuple[Path, ...]

@@ -1,7 +1,6 @@
-"""A throw-away HOME for an agent, in which its credential files are links to the real ones.
+"""A throw-away HOME for an agent; its credential files are links to the real ones.
 
-It lasts for an iteration, so that APPLY goes on with the session of PLAN. A refresh token works once: renewed in a copy
-that is thrown away, it would log the user out. So a file that replaced a link is moved to where the link led.
+It lasts an iteration: APPLY resumes PLAN's session. A refresh token works once, so a renewed login must be kept.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _LINE_LIMIT = 2**20
 
 
 class AgentHome:
-    """The HOME ``folder/home``; ``folder/home.json`` has its label and which files in it are links to credentials."""
+    """``folder/home.json`` has its label, and the files in it that are links to credentials."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "home"
@@ -37,10 +36,7 @@ class AgentHome:
         )
 
     def make(self, label: str, links: Mapping[str, tuple[Path, Path]], files: Mapping[str, str]) -> None:
-        """Makes it anew unless it has this label, then adds links and files to it.
-
-        ``links``, by path below it: the real file, and the path at which the program sees that. Raises OSError.
-        """
+        """Keeps a home with this label. ``links`` maps its paths to a real file, and to where a program sees that."""
         self.collect_renewed_logins()
         if not self.is_of(label):
             disk.recreate_folder(self.path, 0o700)
@@ -54,10 +50,9 @@ class AgentHome:
                     file.write(text.encode())
 
     def collect_renewed_logins(self, is_shared: bool = False) -> list[str]:
-        """Moves credential files that a program replaced to where the real ones are; gives the real paths.
+        """Moves credential files that a program replaced to the real paths, and gives these.
 
-        One older than the real file is deleted instead: the user has logged in since, or another agent. So is one that
-        is empty or larger than 1 MiB. Where it ``is_shared``, others at work keep the file that they see.
+        Deletes one that is empty, over 1 MiB, or older than the real file: someone has logged in since.
         """
         moved = []
         for path, real in disk.read_object(self._record).get("links", {}).items():
@@ -74,7 +69,7 @@ class AgentHome:
         return moved
 
     def redact(self, secrets: Redactor) -> None:
-        """Takes credentials out of its files. One that is no text is removed: a database does not survive an edit."""
+        """Removes a file that is no text: a database does not survive an edit."""
         for path in [*self.path.rglob("*")]:
             name = path.relative_to(self.path).as_posix()
             with contextlib.suppress(OSError):  # a folder, or the link to a login
@@ -88,16 +83,15 @@ class AgentHome:
                         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # the newest is read for its usage
 
     def empty(self) -> None:
-        """Removes it, once the logins that were renewed in it are where the real ones are."""
+        """Collects renewed logins first."""
         self.collect_renewed_logins()
         disk.remove_if_exists(self.path)
         disk.remove_if_exists(self._record)
 
     def read(self, pattern: str) -> bytes:
-        """The bytes of the newest regular file in it that matches a path or a glob, written since ``make``.
+        """The newest file written since ``make`` that matches a glob. Raises OSError for none, and above the limits.
 
-        Of one with more than 64 MiB the lines over 1 MiB are left out, which hold the output of a tool. Raises OSError
-        where there is none, one of more than 1 GiB, or one that is still too large.
+        Over 64 MiB, lines over 1 MiB are left out, which hold a tool's output. Limits: 1 GiB, and 64 MiB without those.
         """
         made = self._record.stat().st_mtime_ns
         paths = sorted(self.path.glob(pattern), key=lambda path: path.lstat().st_mtime_ns)
@@ -115,7 +109,7 @@ class AgentHome:
 
 
 def _short_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of at most 1 MiB; the rest of a longer one is no line of its own."""
+    """Skips a line over 1 MiB as a whole."""
     is_long = False
     while piece := file.readline(_LINE_LIMIT):
         ends = piece.endswith(b"\n") or len(piece) < _LINE_LIMIT
@@ -132,10 +126,7 @@ def _is_newer(status: os.stat_result, real: Path) -> bool:
 
 
 def _replace(real: Path, content: bytes, status: os.stat_result, is_shared: bool) -> None:
-    """Keeps its mode; after a crash it has the old content or the new. Its time is that of the new content.
-
-    Where it ``is_shared``, it stays the same file: one write, of its length at least.
-    """
+    """Keeps its mode; a crash leaves old content or new. If ``is_shared``, it stays the same file: one padded write."""
     if is_shared and real.exists():
         with real.open("r+b", buffering=0) as file:
             file.write(content.ljust(real.stat().st_size, b"\n"))

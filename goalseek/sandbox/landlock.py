@@ -1,8 +1,7 @@
-"""Programs restricted by the kernel's Landlock, for machines without bubblewrap: trees are seen at their real paths.
+"""Programs under the kernel's Landlock, for machines without bubblewrap: trees are seen at their real paths.
 
-It stops: reading and writing files outside the view, listing folders there, TCP where the kernel knows it (version 4),
-reaching abstract unix sockets and signalling other processes (version 6), and tracing them. seccomp stops System V
-memory, message queues and keyrings. ``GAPS`` says what nothing stops.
+It stops access outside the view, tracing, TCP (version 4), abstract unix sockets and signals (version 6); seccomp stops
+System V memory, message queues and keyrings. Nothing stops ``GAPS``.
 """
 
 from __future__ import annotations
@@ -49,13 +48,13 @@ def abi() -> int:
 
 
 def gaps(version: int, is_sharing_refused: bool) -> tuple[str, ...]:
-    """What a program can do in spite of this version of Landlock, each a clause beginning with "it"."""
+    """What this version does not stop, each a clause beginning with "it"."""
     older_gaps = (gap for needed, gap in _OLDER_GAPS if version < needed)
     return (*GAPS, *older_gaps, *(() if is_sharing_refused else (_SHARING,)))
 
 
 def launch_under_landlock(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
-    """``folder`` is a real path. Links in the throw-away HOME lead to what is shown of the user's."""
+    """``folder`` is a real path. Links in the throw-away HOME lead to the shown files of the user's."""
     _link_from_home(view)
     variables = {**environment, **_WITHOUT_SYSTEMS, "HOME": str(view.home.source), "TMPDIR": str(view.temporary.source)}
     masked = [resolve_links(path).real for path in view.masked]
@@ -94,7 +93,7 @@ def _link_from_home(view: View) -> None:
 
 
 def _unmasked_parts(path: Path, masked: Sequence[Path]) -> Iterator[Path]:
-    """A path, or its content except what is masked: a Landlock rule for a folder holds for everything below it."""
+    """The path, or its unmasked content: a Landlock rule for a folder holds for everything below it."""
     if path in masked:
         return
     if not any(hidden != path and hidden.is_relative_to(path) for hidden in masked):

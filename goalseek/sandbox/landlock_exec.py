@@ -1,7 +1,7 @@
-"""The process that restricts itself with Landlock and seccomp, then executes another program; it imports little.
+"""Restricts this process with Landlock and seccomp, then executes a program; imports little.
 
-The reaper does so in the process that it forks: starting an interpreter takes longer than all else. Options:
-``--read PATH``, ``--write PATH``, ``--no-tcp``, ``--scope-only``, ``--keep-owner-rights``, then ``--`` and the program.
+The reaper calls it in its fork: the start of an interpreter takes longer than all else. Options: ``--read PATH``,
+``--write PATH``, ``--no-tcp``, ``--scope-only``, ``--keep-owner-rights``, then ``--`` and the program.
 """
 
 from __future__ import annotations
@@ -57,16 +57,12 @@ def system_call(number: int, *arguments: int | bytes | None) -> int:
 
 
 def prctl(option: int, *values: int) -> int:
-    """prctl with up to four arguments, which it takes as longs; gives its result."""
     longs = [ctypes.c_long(value) for value in (*values, 0, 0, 0, 0)[:4]]
     return int(kernel.prctl(ctypes.c_int(option), *longs))
 
 
 def restrict(options: list[str]) -> None:
-    """Gives up for good what the options do not grant. A path that cannot be opened is skipped.
-
-    Raises OSError if the kernel refuses any of it, and SystemExit for an unknown option.
-    """
+    """Skips paths that it cannot open. Raises OSError if the kernel refuses, SystemExit for an unknown option."""
     granted: dict[str, list[str]] = {"--read": [], "--write": []}
     flags, remaining = set(), iter(options)
     for option in remaining:
@@ -109,7 +105,7 @@ def restrict(options: list[str]) -> None:
 
 
 def can_refuse_sharing() -> bool:
-    """Whether this machine's kernel takes a filter of system calls, with numbers that are known here."""
+    """Whether this kernel takes a filter of system calls, and their numbers are known here."""
     if os.uname().machine not in SHARING_CALLS:
         return False
     try:
@@ -120,7 +116,7 @@ def can_refuse_sharing() -> bool:
 
 
 def refuse_sharing() -> None:
-    """Refuses, for good, the system calls by which programs of one user share what is no file."""
+    """Refuses, for good, the system calls by which programs of one user share memory, queues and keys."""
     number, refused = SHARING_CALLS[os.uname().machine]
     steps = [(LOAD, 0, 0, 4)]  # the instruction set
     for instruction_set, calls in refused.items():
@@ -138,7 +134,7 @@ def refuse_sharing() -> None:
 
 
 def execute(command: list[str], environment: dict[str, str]) -> None:
-    """Executes the first such program on PATH, as os.execvpe, which imports more than this process may read by now."""
+    """As os.execvpe, which imports more than this process may read by now."""
     failure = OSError(2, "No such file or directory")
     folders = [""] if "/" in command[0] else environment.get("PATH", os.defpath).split(":")
     for folder in folders:
@@ -152,7 +148,7 @@ def execute(command: list[str], environment: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Restricts this process as its arguments say, and executes the program behind them: the probe of a level."""
+    """The probe of a level."""
     end = sys.argv.index("--")
     command = sys.argv[end + 1 :]
     try:

@@ -49,7 +49,7 @@ class SandboxLevel(Struct, frozen=True):
     reason: tuple[str, ...] = ()
 
     def not_enforced(self, network: bool = False) -> tuple[str, ...]:
-        """What a program can still do, each a clause beginning with "it". ``network``: its view has the network."""
+        """What a program can still do, each a clause beginning with "it"."""
         if self.name == "none":
             return NOTHING_ENFORCED
         clauses: tuple[str, ...] = ()
@@ -65,10 +65,7 @@ class SandboxLevel(Struct, frozen=True):
         return clauses
 
     def launch(self, view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
-        """How to start a program at this level, which is not "none"; ``folder`` is a path on disk.
-
-        Raises OSError if its sandbox cannot be set up, GoalseekError if something shown does not exist, or is masked.
-        """
+        """Not for "none". Raises OSError if the sandbox fails, GoalseekError if a shown path is missing or masked."""
         masked = {resolve_links(path).real: path for path in view.masked}
         for shown in view.everything():
             if not shown.source.exists():
@@ -82,10 +79,7 @@ class SandboxLevel(Struct, frozen=True):
 
 
 def probe(mode: Mode = "auto") -> SandboxLevel:
-    """The best level that works here and that the mode allows; each is tried once in a process.
-
-    Raises GoalseekError if the mode names a level that does not work, with how to get it.
-    """
+    """The best level that works, tried once in a process. Raises GoalseekError if the mode's own level does not."""
     if mode == "none":
         return SandboxLevel("none", ('sandbox.mode = "none"',))
     reasons: tuple[str, ...] = ('sandbox.mode = "landlock"',) if mode == "landlock" else ()
@@ -103,7 +97,6 @@ def probe(mode: Mode = "auto") -> SandboxLevel:
 
 
 def installation_hint(name: str, settings: Path = Path("/proc/sys")) -> str:
-    """What would make a level work on this machine; ``settings`` is the folder of the kernel's settings."""
     if name == "landlock":
         return "Landlock needs Linux 5.13 or newer, with landlock in the kernel's list of security modules (lsm=)"
     hints = [hint for path, value, hint in _HINTS if read_setting(settings / path) == value]

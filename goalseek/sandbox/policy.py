@@ -33,12 +33,10 @@ _CREDENTIALS = Path("/run/goalseek/credentials")
 
 
 class ProgramAccess(Struct, frozen=True):
-    """What one program may use. ``tree`` is where it works; ``commands`` are the command lines that it runs.
+    """``commands`` are the command lines that the program runs, in ``cwd`` below the manifest's folder.
 
-    ``cwd`` is its folder below the manifest's. ``caches`` names the set of kept caches that it writes: that of commands
-    which run the candidate's code ("tree"), that of commands which never do ("ruler"), or "" for none. ``devices``
-    grants those of ``sandbox.devices``. ``home`` is a throw-away HOME that exists already. ``credentials`` are real
-    files that it may write, seen at ``credential_at``.
+    ``caches`` is the set that it writes: "tree" for commands that run candidate code, "ruler" for those that never do.
+    ``home`` is an existing throw-away HOME; ``credentials`` are real files that it may write, at ``credential_at``.
     """
 
     tree: Path
@@ -55,10 +53,9 @@ class ProgramAccess(Struct, frozen=True):
 
 
 class SandboxPolicy(Struct, frozen=True, eq=False):
-    """The level, and what all programs of a project share. ``folder`` is the manifest's in the user's checkout.
+    """``folder`` is the manifest's in the user's checkout. The manifest may not name a ``masked`` path.
 
-    The manifest may not name a ``masked`` path either. ``elsewhere`` are other checkouts: of those, programs see only
-    the paths that the manifest names, such as an environment.
+    ``elsewhere`` are other checkouts, of which programs see only paths that the manifest names, such as an environment.
     """
 
     level: SandboxLevel
@@ -74,14 +71,14 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
 
     @property
     def mounts(self) -> bool:
-        """Whether trees are seen at the repository's own path, and shared folders in them without a link."""
+        """Whether trees are seen at the repository's own path, with shared folders mounted in them."""
         return self.level.name == "bubblewrap"
 
     def seen_at(self, tree: Path, path: Path) -> Path:
         return self.top / path.relative_to(tree) if self.mounts else path
 
     def credential_at(self, real: Path) -> Path:
-        """The path at which a program sees a credential file: not in its HOME, where a mount could not be replaced."""
+        """Not in HOME, where a program could not replace a mount."""
         return _CREDENTIALS / _folder_name(real) if self.mounts else real
 
     def home_at(self, home: Path) -> Path:
@@ -98,7 +95,7 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
         return self.level.launch(self.view(access, environment), arguments, environment, folder)
 
     def view(self, access: ProgramAccess, environment: Mapping[str, str]) -> View:
-        """Makes its throw-away folders, and kept caches that do not exist yet."""
+        """Makes the throw-away folders, and missing kept caches."""
         required = self.required_paths(access.commands, environment, access.cwd)
         readable = (*required, *self.shared, *self.readable(), *access.readable)
         view = build_view(access.tree, self.top, self.scratch, access.home)
@@ -124,7 +121,7 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
     def required_paths(
         self, commands: Sequence[str | Sequence[str]], environment: Mapping[str, str], cwd: str = "."
     ) -> dict[Path, str]:
-        """With why; environments in the user's checkout are among them. Cached for as long as all of them exist."""
+        """With reasons, and with environments in the user's checkout; cached while all of them exist."""
         variables = tuple(environment.get(name) for name in ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH"))
         key = (tuple(map(str, commands)), variables, cwd)
         if key not in self._required or not all(path.exists() for path in self._required[key]):
@@ -137,7 +134,7 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
         return self._required[key]
 
     def readable(self) -> tuple[Path, ...]:
-        """``sandbox.read`` as paths. Raises GoalseekError for one that does not exist, or may not be shown."""
+        """Raises GoalseekError for a path of ``sandbox.read`` that is missing or may not be shown."""
         paths = tuple(expand_path("sandbox.read", text, self.folder) for text in self.table.read)
         for path in paths:
             if not path.exists():
@@ -146,7 +143,7 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
         return paths
 
     def devices(self) -> tuple[Path, ...]:
-        """The devices that VERIFY gets. Raises GoalseekError for a listed one that does not exist."""
+        """Raises GoalseekError for a listed device that does not exist."""
         if isinstance(self.table.devices, str):
             patterns = _GRAPHICS_DEVICES if self.table.devices == "auto" else ()
             names = sorted(os.listdir("/dev"))
@@ -163,7 +160,7 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
         self._cache_paths()
 
     def _cache_paths(self) -> tuple[Path, ...]:
-        """``sandbox.cache`` as paths. Raises GoalseekError for one that overlaps ours, or that cannot be mounted."""
+        """Raises GoalseekError for a path that overlaps goalseek's own, or that cannot be mounted."""
         paths = tuple(expand_path("sandbox.cache", text, self.folder) for text in self.table.cache)
         own = self.kept.parent.parent  # of every project
         for path in paths:
@@ -192,7 +189,7 @@ def _folder_name(path: Path) -> str:
 
 
 def policy_for(loaded: ManifestFile, location: Location, folder: Path, places: CachePaths) -> SandboxPolicy:
-    """Probes the level, once in a process. Raises GoalseekError if the manifest demands one that does not work."""
+    """Raises GoalseekError if the manifest names a level that does not work."""
     manifest = loaded.manifest
     own = [location.common_dir, location.git_dir, places.home, loaded.logs.parent, loaded.path]
     own += [loaded.folder / table.script for table in authors_of(manifest.provider, manifest.search.rotate)]

@@ -1,7 +1,6 @@
-"""The reaper: parent process of every program that is not trusted, which ends all its descendants, however they hide.
+"""The reaper: parent process of every untrusted program, which ends all its descendants, however they hide.
 
-It runs as a process of its own (``python -I -S``), so that no caller of the library becomes a subreaper. When its
-channel closes, because goalseek ended or was killed, it ends them all, then itself.
+A process of its own: no caller of the library may become a subreaper. It ends with its channel, programs first.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def send(channel: socket.socket, message: dict[str, Any], descriptors: tuple[int
 
 
 def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """The next message, with the descriptors that came along; None if the other end is gone."""
+    """None if the other end is gone."""
     try:
         header, descriptors, _, _ = socket.recv_fds(channel, 4, 3)
         for descriptor in descriptors:
@@ -79,7 +78,7 @@ class Reaper:
         self.seen_ticks: dict[tuple[int, bytes], int] = {}
 
     def serve(self) -> None:
-        """Starts and ends programs as requested; when the channel closes, ends all that is left, and returns."""
+        """Returns once the channel has closed and all programs have ended."""
         woken, wake = socket.socketpair()
         for end in (woken, wake):
             end.setblocking(False)
@@ -126,10 +125,9 @@ class Reaper:
         self._report({"began": began, "failure": failure})
 
     def end_all(self, grace: float) -> int:
-        """Ends every descendant: SIGTERM, after ``grace`` seconds SIGKILL; without grace SIGKILL at once.
+        """SIGTERM, after ``grace`` seconds SIGKILL; gives the number of descendants, less a cage and its first process.
 
-        Gives how many there were. A cage and the first process in it are not counted, and get no SIGTERM while others
-        run inside: the cage's end would at once be the end of all in it.
+        These get no SIGTERM while others run inside: the cage's end would at once be the end of all in it.
         """
         self.reap()
         parents = self.running_descendants()
@@ -156,7 +154,7 @@ class Reaper:
         return len(targets)
 
     def reap(self) -> None:
-        """Reaps the children that ended and adds up their processor time; reports the exit code of the program."""
+        """Adds up the processor time of ended children, and reports the program's exit code."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -181,7 +179,7 @@ class Reaper:
         return {pid: int(fields[1]) for pid, fields in descendants.items() if fields[0] not in (b"Z", b"X")}
 
     def _descendants(self) -> dict[int, list[bytes]]:
-        """The fields of ``/proc/PID/stat`` behind the name, of all descendants. Raises FileNotFoundError without it."""
+        """The fields of ``/proc/PID/stat`` after the name. Raises FileNotFoundError without /proc."""
         children: dict[int, list[tuple[int, list[bytes]]]] = {}
         for name in os.listdir("/proc"):
             if not name.isdigit():
@@ -203,10 +201,7 @@ class Reaper:
 
 
 def _execute(message: dict[str, Any], descriptors: list[int], error_writer: int, parent: int) -> None:
-    """In the forked process: executes the program, or reports why it cannot. Without a terminal it has its own session.
-
-    If a restriction fails, the program is not executed. A restricted one ends with the reaper.
-    """
+    """In the fork: executes the program, or reports the failure, also that of a restriction."""
     subject = message["folder"]
     try:
         if not message["terminal"]:
@@ -218,7 +213,7 @@ def _execute(message: dict[str, Any], descriptors: list[int], error_writer: int,
         os.chdir(_decode(subject))
         if message["restriction"]:
             subject = "Landlock"
-            landlock_exec.prctl(landlock_exec.PARENT_DEATH_SIGNAL, signal.SIGKILL)
+            landlock_exec.prctl(landlock_exec.PARENT_DEATH_SIGNAL, signal.SIGKILL)  # it ends with the reaper
             if os.getppid() != parent:
                 os._exit(127)
             landlock_exec.restrict([*map(_decode, message["restriction"])])
@@ -241,7 +236,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def main(channel_number: int) -> None:
-    """Serves the channel that is inherited under this number. Nothing else inherited reaches a program."""
+    """Serves the inherited channel; no other inherited descriptor reaches a program."""
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     for name in os.listdir("/dev/fd"):

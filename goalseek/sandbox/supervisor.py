@@ -1,4 +1,4 @@
-"""Supervision of programs that are not trusted: limits of time and output, and nothing left running after the end."""
+"""Supervision of untrusted programs: limits of time and output, and no process left after the end."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ Waiting = Callable[[], contextlib.AbstractContextManager[object]]
 
 
 class RunningProgram(Struct):
-    """What the reaper at the other end of ``channel`` has said of a program.
+    """The reaper's answers: ``began`` and ``ended`` in seconds of ``time.monotonic``, ``failure`` as errno and subject.
 
-    ``began`` and ``ended`` are in seconds of ``time.monotonic``; ``ended`` is None if nobody saw the end. ``failure``
-    are error number and subject if it could not be started. ``killed`` is None until what it left running has ended.
+    ``ended`` stays None if nobody saw the end; ``killed`` is None until all descendants have ended.
     """
 
     channel: socket.socket
@@ -49,7 +48,7 @@ class RunningProgram(Struct):
     cpu_seconds: float = 0.0
 
     def receive(self) -> None:
-        """Waits for the next message, ignores one of an earlier program. Raises ConnectionError if none will come."""
+        """Ignores messages about earlier programs. Raises ConnectionError if the reaper is gone."""
         received = reaper.receive(self.channel)
         if received is None:
             self.exit_code = LOST if self.exit_code is None else self.exit_code
@@ -61,7 +60,7 @@ class RunningProgram(Struct):
 
 
 class Streams(contextlib.AbstractContextManager["Streams"]):
-    """The pipes of a program, each served so that none blocks the other two; ``theirs`` are the program's ends."""
+    """The pipes of a program, none of which blocks the others; ``theirs`` are the program's ends."""
 
     def __init__(
         self, stdin: bytes, kept: Mapping[str, HeadAndTail], on_output: Callable[[bytes], object], waiting: Waiting
@@ -88,7 +87,7 @@ class Streams(contextlib.AbstractContextManager["Streams"]):
         self._selector.register(program.channel, selectors.EVENT_READ, program)
 
     def wait(self, seconds: float) -> int:
-        """Moves what there is within so many seconds; gives the number of streams that were ready."""
+        """Gives the number of streams that were ready."""
         with self._waiting():
             ready = self._selector.select(max(seconds, 0))
         for key, _ in ready:
@@ -126,7 +125,7 @@ class Streams(contextlib.AbstractContextManager["Streams"]):
 
 
 class HeadAndTail:
-    """The first and the last bytes of a stream, ``limit`` bytes together, and between them how many are left out."""
+    """The first and last bytes of a stream, ``limit`` together, with the number of omitted ones between them."""
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
         self._half = limit // 2
@@ -156,10 +155,9 @@ def shorten(text: str) -> str:
 
 
 class LogFile(contextlib.AbstractContextManager["LogFile"]):
-    """Appends to a log that can be read while it grows; the file has ``KEPT_BYTES`` for all who append to it.
+    """Appends to a log that can be read while it grows; the end of the block writes the tail of longer output.
 
-    Each gets half of the remaining bytes, LEAST_BYTES at least; of longer output, head and tail are kept. The end of
-    the block writes the tail.
+    Each writer gets half of the bytes that remain of ``KEPT_BYTES``, but at least ``LEAST_BYTES``.
     """
 
     def __init__(self, path: Path) -> None:
@@ -186,10 +184,7 @@ Sink = HeadAndTail | LogFile
 
 
 class ProgramResult(Struct, frozen=True):
-    """How a program ended, after how many seconds of wall time; ``killed`` counts the descendants that it left running.
-
-    ``stdout`` and ``stderr`` are head and tail if there was too much. ``cpu_seconds`` are user and system time.
-    """
+    """``seconds`` are wall time, ``cpu_seconds`` user and system time; ``killed`` counts descendants left running."""
 
     exit_code: int | None
     seconds: float
@@ -205,12 +200,10 @@ def was_killed(result: ProgramResult) -> bool:
 
 
 class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
-    """Runs programs, one at a time, under a reaper. Close it when done.
+    """Runs programs, one at a time, under a reaper; ``pulse`` is called about twenty times a second meanwhile.
 
-    ``owner`` marks them for ``kill_leftovers``, in case the reaper is killed with this process. ``lock`` is a file that
-    stays locked until the last of them has ended, whatever becomes of this process. ``pulse`` is called about twenty
-    times a second while a program runs, and ``waiting`` entered whenever it is waited for. Where ``on_terminal``, the
-    reaper stays in this process's session, and programs carry no mark.
+    ``owner`` marks them for ``kill_leftovers``; ``lock`` stays locked until the last one has ended, even after a kill.
+    If ``on_terminal``, the reaper stays in this process's session, and programs carry no mark.
     """
 
     def __init__(
@@ -232,7 +225,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         self._reaper: process.Helper | None = None
 
     def beside(self, waiting: Waiting) -> Supervisor:
-        """Another one for the same owner, whose programs run beside those of this one."""
+        """Another one for the same owner, whose programs run at the same time."""
         other = Supervisor(self.owner, waiting=waiting)
         other._lock = None if self._lock is None else os.dup(self._lock)
         return other
@@ -261,20 +254,17 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         kept_bytes: int = KEPT_BYTES,
         must_end: Callable[[HeadAndTail], bool] = lambda stdout: False,
     ) -> ProgramResult:
-        """Runs a program to its end, or to its limit; then no descendant of it is left running.
+        """Runs a program to its end or limit; then no descendant of it is left running.
 
-        ``timeout`` is in seconds of a clock that stops while the machine sleeps. It limits the program's own time, even
-        if this process was stopped and looks late. At the limit every descendant gets SIGTERM, those inside a cage
-        first, and five seconds later SIGKILL; those left after the program's own end are killed at once, so that
-        nothing is written after it. What is left in a cage goes with it and is not counted. Raises OSError if the
-        program cannot be started, or its restriction cannot be applied.
+        ``timeout`` is in seconds of a clock that stops while the machine sleeps, and limits the program's own time,
+        even if this process was stopped and looks late. At the limit, or once ``must_end`` is true, descendants get
+        SIGTERM, those inside a cage first, and SIGKILL five seconds later; those left after the program's own end are
+        killed at once, so that nothing is written after it. Raises OSError if it cannot be started or restricted.
 
         ``exit_code`` is None if a limit ended it, and negative for a signal; in a cage that is 128 plus its number.
-        ``seconds`` are measured by the reaper, by a clock that the program cannot reach: from just before the start of
-        the sandbox or shell around it to the program's own end, not that of its descendants. ``cpu_seconds`` are what
-        the kernel charged to sandbox or shell, program and descendants together; of a process that nobody waits for,
-        what a look ten times a second found, if the launch asks for that.
-        ``must_end`` is asked as often as ``pulse``: where it says so, the program ends as at its limit.
+        ``seconds`` are the reaper's, by a clock that the program cannot reach, from just before the sandbox's or
+        shell's start to the program's own end. ``cpu_seconds`` are of sandbox, shell and descendants; for a process
+        that nobody waits for, they are sampled ten times a second, if the launch asks for that.
         """
         token = self._new_token()
         kept = {"stdout": HeadAndTail(kept_bytes), "stderr": HeadAndTail(kept_bytes)}
@@ -316,7 +306,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         return ProgramResult(exit_code, seconds, timed_out, killed, *printed, program.cpu_seconds)
 
     def run_in_terminal(self, launch: Launch) -> int:
-        """Gives the exit code; then no descendant is left running. Raises OSError if it cannot be started."""
+        """Gives the exit code; then no descendant is left. Raises OSError if the program cannot be started."""
         program = self._start(launch, self._new_token(), (0, 1, 2))
         with contextlib.suppress(ConnectionError):  # it is lost then, and has an exit code
             while program.exit_code is None:
@@ -328,7 +318,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         return f"{self.owner}.{os.urandom(16).hex()}"
 
     def _start(self, launch: Launch, token: str, streams: tuple[int, int, int]) -> RunningProgram:
-        """Under a new reaper if none runs. Raises OSError if it cannot be started, ConnectionError without a reaper."""
+        """Raises OSError if the program cannot be started, ConnectionError if the reaper is gone."""
         if self._reaper and self._reaper.poll() is not None:
             self._drop_reaper()
         if self._channel is None:
@@ -356,7 +346,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         return program
 
     def _end(self, program: RunningProgram, grace: float) -> int:
-        """Ends what is left of a program; gives the number of processes."""
+        """Gives the number of processes that were left."""
         try:
             self._ask(program, {"do": "end", "grace": grace}, "killed")
             return program.killed or 0
@@ -368,7 +358,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
     def _ask(
         self, program: RunningProgram, message: dict[str, Any], answer: str, descriptors: tuple[int, ...] = ()
     ) -> None:
-        """Waits until the reaper has said ``answer`` of the program. Raises ConnectionError if it is gone."""
+        """Waits for the field ``answer``. Raises ConnectionError if the reaper is gone."""
         try:
             reaper.send(program.channel, {**message, "token": program.token}, descriptors)
         except OSError as error:
@@ -384,10 +374,9 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
 
 
 def launch_in_terminal(launch: Launch) -> int:
-    """Runs a program on this terminal, and gives its exit code as a shell would: 128 and the number for a signal.
+    """Gives the exit code as a shell would: 128 plus its number for a signal, 126 if a restricted program cannot start.
 
-    Of a restricted one, no descendant outlives it or this process; 126 if it cannot be started. Any other that does
-    not exist raises FileNotFoundError.
+    No descendant of a restricted one outlives it or this process. Any other raises FileNotFoundError if missing.
     """
     with process.ignoring_terminal_signals():
         if not launch.restriction:
@@ -404,10 +393,7 @@ def launch_in_terminal(launch: Launch) -> int:
 
 
 def kill_leftovers(owner: str, lock: Path) -> bool:
-    """Waits until the reaper of a killed process has ended its programs, and kills those that no reaper ends.
-
-    Gives whether there were any. Only the holder of the project's lock may call this.
-    """
+    """Waits for the reaper of a killed process, and kills the rest; gives whether any ran. Hold the project's lock."""
     deadline, had_programs = time.monotonic() + 2 * GRACE_SECONDS, False
     descriptor = open_lock(lock)
     try:

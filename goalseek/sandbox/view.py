@@ -15,7 +15,7 @@ SPARE_HOME = Path("/home/goalseek")
 
 
 class Mount(Struct, frozen=True):
-    """A file or folder on disk, and the path at which it is seen if the level can mount; both absolute."""
+    """Absolute paths; ``at`` is where a level that can mount shows ``source``."""
 
     source: Path
     at: Path
@@ -27,12 +27,10 @@ class Mount(Struct, frozen=True):
 
 
 class View(Struct, frozen=True):
-    """All that a program may see beside the system's own programs and libraries.
+    """All that a program may see beside the system's own programs and libraries; never a unix socket.
 
-    ``home`` and ``temporary`` are throw-away folders, the second seen as /tmp. ``shown`` is the rest: shared folders,
-    the run folder, credentials, what programs need. A ``masked`` path is not seen even inside something that is shown,
-    except for paths in it that are in ``shown`` themselves. ``devices`` are paths below /dev. Unix sockets are in no
-    view. ``terminal`` is for a person's interactive shell.
+    ``home`` and ``temporary`` (seen as /tmp) are throw-away folders. A ``masked`` path is not seen inside a shown one
+    either, but for paths in it that ``shown`` lists. ``terminal`` is for a person's interactive shell.
     """
 
     tree: Mount
@@ -50,10 +48,7 @@ class View(Struct, frozen=True):
 
 
 def throw_away_home(folder: Path, top: Path) -> Mount:
-    """The mount of the throw-away ``folder`` at the user's HOME, so that what is shown of HOME has its usual path.
-
-    At ``SPARE_HOME`` instead, if HOME is the root, or in a folder of the system's or the repository at ``top``.
-    """
+    """At HOME, where shown files keep their paths; at ``SPARE_HOME`` if HOME is the root, the system's or in ``top``."""
     home = Path.home()
     is_own = len(home.parts) > 1 and not home.is_relative_to(top)
     is_systems = any(home.is_relative_to(path) or path.is_relative_to(home) for path in system_folders())
@@ -81,10 +76,7 @@ def system_folders() -> tuple[Path, ...]:
 
 @functools.cache
 def system_paths(network: bool) -> tuple[Path, ...]:
-    """Files and folders that every program may read, links not resolved; without /proc and /dev.
-
-    Folders in the dynamic loader's configuration that lie outside of the system's own are among them.
-    """
+    """Readable by every program; with the dynamic loader's folders, without /proc and /dev. Links are not resolved."""
     patterns = [*_ETC_FILES, *(_ETC_NETWORK_FILES if network else ())]
     paths = [Path(name) for pattern in patterns for name in sorted(glob.glob(f"/etc/{pattern}"))]
     paths.append(_HARDWARE)
@@ -97,7 +89,7 @@ def system_paths(network: bool) -> tuple[Path, ...]:
 
 
 def read_setting(path: Path) -> str:
-    """Gives "" where it cannot be read."""
+    """Gives "" if the file cannot be read."""
     try:
         return path.read_text("utf-8", "replace").strip()
     except OSError:
@@ -105,7 +97,7 @@ def read_setting(path: Path) -> str:
 
 
 def is_system_path(path: Path) -> bool:
-    """Whether a path lies in what every program may read, the network's settings excepted."""
+    """Whether every program may read the path, even without the network."""
     return any(path.is_relative_to(folder) for folder in _paths_and_targets())
 
 
@@ -115,10 +107,9 @@ def _paths_and_targets() -> frozenset[Path]:
 
 
 def build_view(tree: Path, top: Path, scratch: Path, home: Path | None = None) -> View:
-    """The least view of a program that works in ``tree``, a path on disk, as if it were the repository at ``top``.
+    """The least view: ``tree``, on disk, is seen at ``top``; ``tmp`` and a ``home`` that is not given are made anew.
 
-    ``home`` and ``tmp`` are made anew in ``scratch``, unless a ``home`` is given. The repository itself is masked, and
-    so is the user's HOME, if it lies in a folder of the system's that everybody may read.
+    The repository is masked, and so is the user's HOME if it lies in a system folder that everybody may read.
     """
     temporary = scratch / "tmp"
     recreate_folder(temporary)
@@ -136,12 +127,10 @@ def build_view(tree: Path, top: Path, scratch: Path, home: Path | None = None) -
 
 
 class Launch(Struct, frozen=True):
-    """What to start, with which environment, and in which folder.
+    """``is_cage``: the first process contains all others, and its end is theirs at once, so do not signal it first.
 
-    ``is_cage`` says that the first process contains all others: it ends when they do, and its end is their end at once.
-    To give them time to finish, do not signal it first. ``restriction`` are options of ``landlock_exec``, which the
-    process applies to itself before it executes the program. ``watches_cpu`` has the processor time of all descendants
-    looked at while they run, so that one that nobody waits for is counted too.
+    ``restriction`` are options of ``landlock_exec``. ``watches_cpu`` samples the processor time of all descendants, so
+    that one that nobody waits for is counted too.
     """
 
     arguments: tuple[str, ...]
@@ -153,7 +142,7 @@ class Launch(Struct, frozen=True):
 
 
 def needs_owner_capabilities(view: View) -> bool:
-    """Whether something shown belongs to another user, and root could not use it without its capabilities."""
+    """Whether root could not use a shown path of another user without its capabilities."""
     if os.geteuid() != 0:
         return False
     statuses = [(os.stat(shown.source), shown.writable) for shown in view.everything()]
