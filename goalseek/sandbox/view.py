@@ -48,7 +48,7 @@ class View(Struct, frozen=True):
 
 
 def throw_away_home(folder: Path, top: Path) -> Mount:
-    """At HOME, where shown files keep their paths; at ``SPARE_HOME`` if HOME is the root, the system's or in ``top``."""
+    """At HOME, where shown files keep their paths; at ``SPARE_HOME`` if HOME is /, the system's or in ``top``."""
     home = Path.home()
     is_own = len(home.parts) > 1 and not home.is_relative_to(top)
     is_systems = any(home.is_relative_to(path) or path.is_relative_to(home) for path in system_folders())
