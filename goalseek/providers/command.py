@@ -15,9 +15,12 @@ from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers import answer
 from goalseek.providers.credentials import Billing, Credential, Login, find_login
-from goalseek.providers.outcome import PAST_LIMIT, Failed, refuse_exit_code, run_program
+from goalseek.providers.outcome import PAST_LIMIT, Failed, run_program
+from goalseek.providers.preset import Kind
 from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply, Reviewer
 from goalseek.values import StopReason
+
+_KINDS_OF_EXIT_CODES: dict[int, Kind] = {os.EX_TEMPFAIL: "later", os.EX_NOPERM: "auth"}  # 75 and 77
 
 
 class CommandProvider(Reviewer):
@@ -97,7 +100,11 @@ class CommandProvider(Reviewer):
         usage = answer.read_usage(call.usage_file)
         if result.timed_out:
             raise Failed("timeout", PAST_LIMIT.format(result.seconds), output + errors, usage)
-        refuse_exit_code(result, output, errors, usage)
+        if result.exit_code:
+            lines = (errors or output).strip().splitlines()
+            last = f": {lines[-1][:200]}" if lines else ""
+            kind = _KINDS_OF_EXIT_CODES.get(result.exit_code, "crashed")
+            raise Failed(kind, f"the provider ended with {result.exit_code}{last}", output + errors, usage)
         plan = answer.find_plan(output, call.nonce) or Reply("")
         return structs.replace(plan, output=output, usage=usage, tried=answer.find_tried(output))
 

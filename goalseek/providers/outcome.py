@@ -5,7 +5,6 @@ Which kind of failure a coding agent's output is, its preset says; ``fallback`` 
 
 from __future__ import annotations
 
-import os
 import time
 from enum import Enum
 
@@ -43,7 +42,6 @@ PAST_LIMIT = "the provider ran past its limit ({:.0f}s)"
 RATE_LIMITED = 429
 _AUTH = (401, 402, 403, 407)
 _TRANSIENT = (408, 409, 425)
-_KINDS_OF_EXIT_CODES: dict[int, Kind] = {os.EX_TEMPFAIL: "later", os.EX_NOPERM: "auth"}  # 75 and 77
 RETRY_SECONDS = (2.0, 8.0, 30.0)
 LOOK_SECONDS = (60.0, 120.0, 240.0, 480.0, 900.0)
 SHORT_WAIT = 60.0
@@ -89,15 +87,6 @@ def run_program(call: Call, spec: LaunchSpec) -> ProgramResult:
         if full_disk_error(error):
             raise
         raise Failed("crashed", f"the provider cannot be started: {error}") from None
-
-
-def refuse_exit_code(result: ProgramResult, output: str, errors: str, usage: Usage) -> None:
-    """Raises Failed with the program's last line where its exit code is not 0."""
-    if result.exit_code:
-        lines = (errors or output).strip().splitlines()
-        last = f": {lines[-1][:200]}" if lines else ""
-        kind = _KINDS_OF_EXIT_CODES.get(result.exit_code, "crashed")
-        raise Failed(kind, f"the provider ended with {result.exit_code}{last}", output + errors, usage)
 
 
 def interpret(failed: Failed, provider: Provider, has_answered: bool) -> None:

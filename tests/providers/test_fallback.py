@@ -13,8 +13,9 @@ from goalseek.errors import GoalseekError, Rejected
 from goalseek.manifest.tables import ProviderTable, ReviewTable, Search
 from goalseek.phase_values import Plan, Session
 from goalseek.providers import fallback
+from goalseek.providers.command import CommandProvider
 from goalseek.providers.fallback import ProviderChain
-from goalseek.providers.outcome import LOOK_SECONDS, RETRY_SECONDS, Failed, refuse_exit_code
+from goalseek.providers.outcome import LOOK_SECONDS, RETRY_SECONDS, Failed
 from goalseek.providers.provider import Call, CallHost, Provider, Reply
 from goalseek.providers.registry import ProviderChoice
 from goalseek.sandbox import environment
@@ -268,9 +269,11 @@ def test_an_answer_without_a_plan_is_an_answer(night: Nights) -> None:
 
 
 @pytest.mark.parametrize(("code", "kind"), [(75, "later"), (77, "auth"), (1, "crashed"), (78, "crashed")])
-def test_a_command_declares_by_its_exit_code(code: int, kind: str) -> None:
+def test_a_command_declares_by_its_exit_code(tmp_path: Path, code: int, kind: str) -> None:
+    host = SimpleNamespace(start=lambda *_: ProgramResult(code, 0.1, False, 0, b"", b"later\n"))
+    call: Any = SimpleNamespace(host=host, usage_file=tmp_path / "usage.json")
     with pytest.raises(Failed, match=f"ended with {code}: later") as caught:
-        refuse_exit_code(ProgramResult(code, 0.1, False, 0, b"", b""), "", "later\n", Usage())
+        CommandProvider(ProviderTable(name="command", command=("true",)), tmp_path).ask(call)
     assert caught.value.kind == kind
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from msgspec import structs
@@ -49,8 +48,15 @@ def read(printed: Printed) -> Answer:
             reset = dollars(row, "rate_limit_info", "resetsAt") or reset
         elif row.get("subtype") == "api_retry" and row.get("error_status") == RATE_LIMITED and reset is None:
             reset = (dollars(row, "retry_delay_ms") or 0.0) / 1000 or None
+    whole_session: tuple[str, ...]
     if not result:
-        usage, whole_session = _partial_usage(printed.rows(_TRANSCRIPT.format(session or "*")), answers)
+        stored: dict[str, Usage] = {}
+        for row in printed.rows(_TRANSCRIPT.format(session or "*")):
+            if row.get("type") == "assistant":
+                stored.update(_answer_usage(row))
+        # The session's file has what an answer used in the end, the printed line what it used at first.
+        used = {name: stored.get(name, usage) for name, usage in answers.items()} or stored
+        usage, whole_session = Usage.total(used.values()), () if answers or not stored else _TOKENS
         trouble = Trouble(_kind(None, declared), "it printed no result")
         return Answer("", usage, session, trouble=trouble, whole_session=whole_session)
     by_model = result.get("modelUsage")
@@ -77,18 +83,6 @@ def _kind(status: object, declared: str) -> Kind:
 def _answer_usage(row: dict[str, Any]) -> dict[str, Usage]:
     usage = _counts(inner(row, "message", "usage"))
     return {str(inner(row, "message", "id")): usage} if usage.tokens else {}
-
-
-def _partial_usage(transcript: Iterable[dict[str, Any]], answers: dict[str, Usage]) -> tuple[Usage, tuple[str, ...]]:
-    """The usage of a call that printed no result: that of the answers it printed, or of its whole session."""
-    stored: dict[str, Usage] = {}
-    for row in transcript:
-        if row.get("type") == "assistant":
-            stored.update(_answer_usage(row))
-    if not answers:
-        return Usage.total(stored.values()), _TOKENS if stored else ()
-    # The session's file has what an answer used in the end, the printed line what it used at first.
-    return Usage.total(stored.get(name, usage) for name, usage in answers.items()), ()
 
 
 def _counts(row: Any) -> Usage:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from goalseek.providers.credentials import Credential, api_keys
@@ -63,30 +62,24 @@ def read(printed: Printed) -> Answer:
             failed = text_of(row, "error", "message")
     trouble = None
     if failed is not None or not is_complete:
-        total, error, reset = _read_rollout(printed.rows(_ROLLOUT.format(session)))
+        total = error = reset = None
+        for row in printed.rows(_ROLLOUT.format(session)):
+            event = row.get("payload")
+            kind = inner(event, "type")
+            if kind == "token_count":
+                total = inner(event, "info", "total_token_usage") or total
+                windows = [inner(event, "rate_limits", name) for name in ("primary", "secondary")]
+                spent = [window for window in windows if (dollars(window, "used_percent") or 0) >= _USED_UP]
+                reset = max((dollars(window, "resets_at") or 0 for window in spent), default=0) or None
+            elif row.get("type") == "token_usage_record":
+                total = inner(event, "thread_token_usage") or total
+            elif kind == "task_complete":
+                error = inner(event, "error")  # the last turn's
         trouble = _trouble(failed, error, reset)
     whole, cached = (count(total, name) for name in ("input_tokens", "cached_input_tokens"))
     usage = Usage(max(whole - cached, 0), cached, count(total, "output_tokens"))
     whole_session = ("input_tokens", "cached_tokens", "output_tokens") if total is not None else ()
     return Answer("" if trouble else text, usage, session, "", trouble, whole_session=whole_session)
-
-
-def _read_rollout(rollout: Iterable[dict[str, Any]]) -> tuple[Any, Any, float | None]:
-    """The session's total usage, the error of its last turn, and when the limits that are used up are lifted."""
-    total = error = reset = None
-    for row in rollout:
-        event = row.get("payload")
-        kind = inner(event, "type")
-        if kind == "token_count":
-            total = inner(event, "info", "total_token_usage") or total
-            windows = [inner(event, "rate_limits", name) for name in ("primary", "secondary")]
-            spent = [window for window in windows if (dollars(window, "used_percent") or 0) >= _USED_UP]
-            reset = max((dollars(window, "resets_at") or 0 for window in spent), default=0) or None
-        elif row.get("type") == "token_usage_record":
-            total = inner(event, "thread_token_usage") or total
-        elif kind == "task_complete":
-            error = inner(event, "error")
-    return total, error, reset
 
 
 def _trouble(failed: str | None, error: Any, reset: float | None) -> Trouble:

@@ -39,7 +39,15 @@ def read(printed: Printed) -> Answer:
         usage = usage.plus(_usage(tokens, count(tokens, "prompt"), count(tokens, "candidates")))
         model = model or name
     if not model:
-        usage = _read_chat(printed)
+        answers: dict[str, Usage] = {}
+        for row in printed.rows(_CHAT):
+            # A call begins with a ``startTime``; one that resumes sets the session, in another minute only that.
+            if row.get("startTime") or inner(row, "$set", "sessionId"):
+                answers = {}
+            elif row.get("type") == "gemini":
+                tokens = row.get("tokens")
+                answers[str(row.get("id"))] = _usage(tokens, count(tokens, "input"), count(tokens, "output"))
+        usage = Usage.total(answers.values())
     session = text_of(document, "session_id")
     if document and printed.exit_code in (0, _TURNS_EXIT) and not document.get("error"):
         return Answer(str(document.get("response") or ""), usage, session, model)
@@ -52,19 +60,6 @@ def read(printed: Printed) -> Answer:
         kind = "auth"  # its status is 400 then
     reset = _RESET.search(str(message))
     return Answer("", usage, session, model, Trouble(kind, why, float(reset[1]) if reset else None))
-
-
-def _read_chat(printed: Printed) -> Usage:
-    """The usage of this call's answers in the session's file."""
-    answers: dict[str, Usage] = {}
-    for row in printed.rows(_CHAT):
-        # A call begins with a ``startTime``; one that resumes sets the session, in another minute only that.
-        if row.get("startTime") or inner(row, "$set", "sessionId"):
-            answers = {}
-        elif row.get("type") == "gemini":
-            tokens = row.get("tokens")
-            answers[str(row.get("id"))] = _usage(tokens, count(tokens, "input"), count(tokens, "output"))
-    return Usage.total(answers.values())
 
 
 def _usage(tokens: object, prompt: int, output: int) -> Usage:
