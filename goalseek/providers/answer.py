@@ -37,7 +37,7 @@ def find_blocks(output: str, kind: str, nonce: str) -> list[list[str]]:
 
 
 def find_plan(output: str, nonce: str) -> Reply | None:
-    """The last whole plan block of an answer: one before it was a draft. None where there is none."""
+    """The last whole plan block of an answer, as earlier ones are drafts; None without one."""
     blocks = find_blocks(output, Phase.PLAN, nonce)
     if not blocks:
         return None
@@ -54,7 +54,7 @@ def find_plan(output: str, nonce: str) -> Reply | None:
 
 
 def _mark(lines: list[str], word: str) -> int:
-    """Where the last line with only this word is; the number of lines where there is none."""
+    """Index of the last line with only this word; the number of lines if there is none."""
     return max((index for index, line in enumerate(lines) if line.strip().lower() == word), default=len(lines))
 
 
@@ -62,13 +62,13 @@ _TRIED = re.compile(r"^[ >*_-]*tried[ *_]*:[ *_]*(\S.*)$", re.IGNORECASE | re.MU
 
 
 def find_tried(output: str) -> str:
-    """The last line of an answer that begins with ``tried:``, also as a Markdown list or in bold; "" without one."""
+    """The last line that begins with ``tried:``, also in a Markdown list or in bold; "" without one."""
     lines = _TRIED.findall(output)
     return clean_title(lines[-1], TRIED_LIMIT) if lines else ""
 
 
 def parse_review(output: str, nonce: str) -> tuple[str, tuple[str, ...]]:
-    """The verdict of a review, and its lines of reason; ("", ()) unless exactly one block begins with one."""
+    """Verdict and reasons of a review; ("", ()) unless exactly one block begins with a verdict."""
     blocks = find_blocks(output, Phase.REVIEW, nonce)
     lines = [line.strip() for line in blocks[0] if line.strip()] if len(blocks) == 1 else []
     if not lines or lines[0] not in (APPROVED, CHANGES_REQUESTED, REJECTED):
@@ -95,7 +95,7 @@ def clean_title(line: str, limit: int = TITLE_LIMIT) -> str:
 
 
 def read_usage(path: Path) -> Usage:
-    """What the program reported in ``$GOALSEEK_USAGE``: a JSON object of at most 64 KiB; an empty usage otherwise."""
+    """The report in ``$GOALSEEK_USAGE``, a JSON object of at most 64 KiB; else an empty usage."""
     try:
         with open_regular(path.parent, path.name) as file:
             report = json_or_none(file.read(USAGE_LIMIT))

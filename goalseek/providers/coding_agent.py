@@ -28,8 +28,6 @@ _ROUNDING = 1 - 1e-9  # sums of dollars differ by rounding
 
 
 class AgentProvider(CommandProvider):
-    """A coding agent, called once to plan and once to apply."""
-
     reports_usage = True  # every preset reads the tokens of a call
 
     def __init__(self, table: ProviderTable, folder: Path, preset: Preset) -> None:
@@ -52,18 +50,18 @@ class AgentProvider(CommandProvider):
             raise GoalseekError(message, hint, StopReason.PROVIDER)
 
     def plan(self, call: Call) -> Reply:
-        """Asks for a plan, without a way to edit where the agent has such a mode; in the session of its last answer."""
+        """Ask for a plan, in the session of its last answer, without a way to edit if the agent has such a mode."""
         return require_plan(self._ask_in_session(call, bool(call.resumed_prompt)), call.nonce)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
-        """Lets the agent edit. It resumes the session of an earlier call in this HOME, to edit or to make this plan."""
+        """Let the agent edit; a repair, or its own plan, resumes an earlier call's session in this HOME."""
         may_resume = call.phase == "repair" or plan.provider in ("", self.name)
         reply = self._ask_in_session(call, may_resume, plan.files)
         is_chatter = not (reply.text or reply.files)  # without a block its first line is whatever it printed first
         return structs.replace(reply, title=plan.title) if plan.title and is_chatter else reply
 
     def _ask_in_session(self, call: Call, may_resume: bool, planned: tuple[str, ...] = ()) -> Reply:
-        """One call, in the last session of this HOME where it ``may_resume`` one, or was cut off; else in a new one."""
+        """Resumes the last session of this HOME if it ``may_resume``, or the call was cut off."""
         go_on = call.host.resume_prompt()
         session = call.host.session(self.name, self.model) if may_resume or go_on else None
         try:
@@ -75,7 +73,7 @@ class AgentProvider(CommandProvider):
             return self.ask(structs.replace(call, prompt=prompt), planned=planned)
 
     def ask(self, call: Call, session: Session | None = None, planned: tuple[str, ...] = ()) -> Reply:
-        """One call, which resumes ``session``, to edit ``planned`` files. Raises Failed where no answer came."""
+        """One call, in ``session`` if given, to edit ``planned`` files. Raises Failed without an answer."""
         program, login = self.find_program(), self.login()
         prompt = (session and (call.host.resume_prompt() or call.resumed_prompt)) or call.prompt
         if self.preset.adds_named_files and call.file_list:
@@ -171,7 +169,7 @@ def _fill(word: str, values: dict[str, str]) -> str:
 
 
 def usage_of_call(answer: Answer, session: Session | None) -> Usage:
-    """What a call used. Where the agent reports totals of the whole session, these less the earlier totals."""
+    """The usage of one call: totals of a whole session less the earlier totals."""
     usage, previous = answer.usage, session.told if session else Usage()
     totals = {name: getattr(usage, name) for name in answer.whole_session if getattr(usage, name) is not None}
     earlier = {name: getattr(previous, name) or 0 for name in totals}
@@ -183,7 +181,7 @@ def usage_of_call(answer: Answer, session: Session | None) -> Usage:
 
 
 def session_after(answer: Answer, session: Session | None, model: str) -> Session | None:
-    """The session that the next call can resume, after one in ``session``; None where it may not exist."""
+    """The session that the next call can resume; None if it may not exist."""
     is_same = session is not None and session.name == answer.session
     is_name = isinstance(answer.session, str) and _NAME.fullmatch(answer.session)
     if not is_name or (answer.trouble and not is_same and not answer.usage.tokens):

@@ -1,4 +1,4 @@
-"""The provider ``command``: any program. The prompt is on standard input; the files it changes are the candidate."""
+"""The provider ``command``: any program. Its prompt is on standard input; its edits are the candidate."""
 
 from __future__ import annotations
 
@@ -24,14 +24,10 @@ _KINDS_OF_EXIT_CODES: dict[int, Kind] = {os.EX_TEMPFAIL: "later", os.EX_NOPERM: 
 
 
 class CommandProvider(Reviewer):
-    """Runs a program in the workspace: once to apply; before that once to plan, where ``ask_plan`` says so.
-
-    Its exit code declares how it ended: 75, it cannot answer for now; 77, its key or login is not accepted.
-    ``folder`` is the manifest's. ``sources`` are where its credentials are, unless the manifest says it.
-    """
+    """Runs a program in the workspace to apply, and before that to plan if ``ask_plan`` is set."""
 
     needs_consent = True
-    sources: tuple[Credential, ...] = ()
+    sources: tuple[Credential, ...] = ()  # of its credentials, unless the manifest names them
 
     def __init__(self, table: ProviderTable, folder: Path) -> None:
         self.table, self.folder = table, folder
@@ -55,7 +51,7 @@ class CommandProvider(Reviewer):
         return self.table.billing == "subscription"
 
     def program(self) -> str | None:
-        """The program's path: as named from the manifest's folder, on PATH, or beside goalseek's own interpreter."""
+        """Its path: from the manifest's folder, on PATH, or beside goalseek's own interpreter."""
         name = self.words[0]
         if "/" in name:
             path = (self.folder / Path(name).expanduser()).resolve()
@@ -80,7 +76,7 @@ class CommandProvider(Reviewer):
         return answer.require_plan(self.ask(call), call.nonce)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
-        """Lets the program edit. Without a block and a plan, the first line that it prints is the title."""
+        """Let the program edit. Without a block and a plan, its first printed line is the title."""
         reply = self.ask(call)
         first = next((line for line in reply.output.splitlines() if line.strip()), "")
         return structs.replace(reply, title=reply.title or plan.title or answer.clean_title(first))
@@ -139,7 +135,6 @@ def _first_line_problem(program: Path, name: str) -> tuple[str, str] | None:
 
 
 def _find(name: str) -> str | None:
-    """A program on PATH, or beside goalseek's own interpreter."""
     return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
 
 

@@ -1,4 +1,4 @@
-"""Credentials of coding agents: an API key, or the login of a subscription; which of them are there, and who pays."""
+"""Credentials of coding agents: an API key, or the login of a subscription; their presence, and who pays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Billing = Literal["api", "subscription"]
 
 
 class Credential(Struct, frozen=True):
-    """A variable, or a file as people write its path (``~/.codex/auth.json``), that holds a credential."""
+    """A variable, or a file by its path as people write it (``~/.codex/auth.json``)."""
 
     name: str
     billing: Billing
@@ -30,7 +30,7 @@ class Credential(Struct, frozen=True):
         return Path(folder, Path(self.name).name) if folder else Path(self.name).expanduser()
 
     def found(self) -> Billing | None:
-        """How this credential pays; None where it is not there."""
+        """Who pays by this credential; None if it is absent."""
         if not self.is_file:
             return self.billing if os.environ.get(self.name) else None
         if not self.path().is_file():
@@ -48,21 +48,19 @@ def api_keys(*names: str) -> tuple[Credential, ...]:
 
 
 class LoginFile(Struct, frozen=True):
-    """A credential file: its real path, and its path relative to HOME, "" for one outside of it."""
-
     real: Path
-    below_home: str
+    below_home: str  # its path relative to HOME; "" outside of it
 
 
 class Login(Struct, frozen=True):
-    """The credentials that a call gets. ``billing`` is None where there are none."""
+    """The credentials of a call; ``billing`` is None without any."""
 
     billing: Billing | None = None
     variables: tuple[str, ...] = ()
     files: tuple[LoginFile, ...] = ()
 
     def in_words(self) -> str:
-        """The kind and the names of the credentials, without their values."""
+        """Without the credentials' values."""
         named = [*self.variables, *(str(file.real) for file in self.files)]
         kinds = {"api": "an API key", "subscription": "a subscription's login", None: "no login"}
         return kinds[self.billing] + (f": {', '.join(named)}" if named else "")

@@ -1,4 +1,4 @@
-"""Fallback between providers: who is asked, retried or waited for, by what each failure means."""
+"""Fallback between providers: the meaning of a failure decides whether to retry, wait, or ask the next."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ _PRICE_TOKENS = 1_000_000
 
 
 class ProviderState(Struct):
-    """What an invocation knows of a provider."""
-
     has_answered: bool = False
     is_recorded: bool = False  # in this run, maybe by another invocation: that proves no login of now
     refused: str = ""  # why it refuses us
@@ -54,7 +52,7 @@ class ProviderState(Struct):
         return self.describe(name, failed)
 
     def describe(self, name: str, failed: Failed) -> str:
-        """``claude is rate limited (why)``, with the reason of the first of such failures in a row."""
+        """``claude is rate limited (why)``, with the reason of the first such failure in a row."""
         words = f"{name} {outcome.IN_WORDS[failed.kind]}"
         if words != self.words:
             self.words, self.problem = words, f"{words} ({failed.why})"
@@ -76,7 +74,7 @@ class ProviderChain(Struct, frozen=True):
         return tuple(dict.fromkeys((*self.editors, *self.planners, *self.reviewers, *self.rotated.values())))
 
     def in_turn(self, turn: Sequence[str]) -> ProviderChain:
-        """The chain in which those of ``rotated`` with these names are asked first, in this order."""
+        """The chain that asks those of ``rotated`` with these names first, in this order."""
 
         def first(own: tuple[Provider, ...]) -> tuple[Provider, ...]:  # another name is the provider itself
             return tuple(dict.fromkeys((*(self.rotated.get(name, own[0]) for name in turn), *own)))
@@ -93,16 +91,16 @@ class ProviderChain(Struct, frozen=True):
 
     @property
     def repairers(self) -> tuple[Provider, ...]:
-        """The editors that can repair a change when they get the problem: a script cannot."""
+        """The editors that can use a problem's description: a script cannot."""
         return tuple(provider for provider in self.editors if provider.repairs)
 
     def timeout(self, phase: str) -> float | None:
-        """Seconds that whoever is asked in this phase may take: the least of all of them. None without a limit."""
+        """Seconds for any provider of this phase: the least of their limits; None without one."""
         asked = {"plan": self.planners, "review": self.reviewers}.get(phase, self.editors)
         return min(filter(None, (provider.timeout for provider in asked)), default=None)
 
     def played_out(self, attempt: int, played: Played) -> str:
-        """Why no planner can make this proposal: each is a script without further moves; else ""."""
+        """The reason why no planner can make this proposal, if all are scripts without further moves; else ""."""
         reasons = [provider.played_out(attempt, played) for provider in self.planners]
         return reasons[0] if reasons and all(reasons) else ""
 
@@ -114,7 +112,7 @@ class ProviderChain(Struct, frozen=True):
         return self._ask_in_turn(self.planners, call, lambda provider: provider.plan(call))
 
     def apply(self, call: Call, plan: Plan) -> Reply:
-        """The change of the first that answers; edits of one that failed are undone before the next is asked."""
+        """The change of the first that answers; a failed one's edits are undone before the next is asked."""
         editors = self.repairers if call.phase == "repair" else self.editors
         call = structs.replace(call, answered=call.answered | {(plan.provider, plan.model)})
         return self._ask_in_turn(editors, call, lambda provider: provider.apply(call, plan))
@@ -123,14 +121,14 @@ class ProviderChain(Struct, frozen=True):
         return self._ask_in_turn(self.reviewers, call, lambda provider: provider.review(call))
 
     def render(self, plan: Plan, files: Iterable[WritableFile]) -> dict[str, bytes] | None:
-        """The contents that the plan's author gives some of these files; None where only an edited tree has them."""
+        """Contents for these files by the plan's author; None if only an edited tree has them."""
         author = self._member((plan.provider, plan.model))
         return author.render(plan, files) if author else None
 
     def partial_usage(
         self, asked: tuple[str, str], printed: Printed, reported: Usage, session: Session | None
     ) -> Usage:
-        """What a call that was killed or still runs has used; ``asked`` is its provider's name and model."""
+        """Usage of a killed or running call; ``asked`` is its provider's name and model."""
         provider = self._member(asked)
         if provider is None:
             return reported
@@ -143,8 +141,8 @@ class ProviderChain(Struct, frozen=True):
     def _ask_in_turn(self, providers: tuple[Member, ...], call: Call, ask: Callable[[Member], Reply]) -> Reply:
         """The answer of the first provider that is neither closed nor refused, and does not fail.
 
-        Raises the failure where one has failed and no other is left. Where nobody failed, waits for the first that
-        opens again, and raises GoalseekError where that is after the run's end, or where every provider refuses us.
+        If some failed and no other is left, raises the last failure. If none failed, waits for the first to open;
+        raises GoalseekError if that is after the run's end, or every provider refuses us.
         """
         failures: dict[Member, Failed] = {}
         while True:
@@ -166,14 +164,14 @@ class ProviderChain(Struct, frozen=True):
                     raise list(failures.values())[-1] from None
 
     def _first_open(self, providers: tuple[Member, ...], failed_ones: Collection[Member]) -> Member | None:
-        """The first provider that may be asked now; None where each is closed, refused, or has failed."""
+        """None if each is closed, refused, or has failed."""
         now = seconds_with_sleep()
         states = [(provider, self._state(provider)) for provider in providers if provider not in failed_ones]
         states.sort(key=lambda row: row[1].has_failed)  # in an earlier call: it comes after the others
         return next((each for each, state in states if not state.refused and state.closed_until <= now), None)
 
     def _wait_for_first(self, providers: tuple[Member, ...], call: Call) -> None:
-        """Raises GoalseekError where none of the closed providers may open in time."""
+        """Raises GoalseekError if none of the closed providers may open in time."""
         states = [self._state(provider) for provider in providers]
         closed = [state for state in states if not state.refused]
         if not closed:
@@ -194,7 +192,7 @@ class ProviderChain(Struct, frozen=True):
             state.closed_until = 0.0
 
     def _ask_with_retries(self, provider: Member, call: Call, ask: Callable[[Member], Reply], has_next: bool) -> Reply:
-        """The answer of one provider, with its quick retries. Raises Failed after the last one."""
+        """Raises Failed after the last of the quick retries."""
         state, count = self._state(provider), 0
         state.is_recorded = (provider.name, provider.model) in call.answered
         while True:
@@ -228,10 +226,7 @@ class ProviderChain(Struct, frozen=True):
         return self.states.setdefault(provider, ProviderState())
 
     def add_cost(self, provider: Provider, usage: Usage, answered_by: str) -> Usage:
-        """The usage of a call with its cost in dollars. An estimate is marked; a subscription's is ``about_usd``.
-
-        Of the model's name in the manifest and that by which it ``answered_by``, the first that has a price counts.
-        """
+        """Usage with dollars, by the price of the manifest's model or of ``answered_by``; an estimate is marked."""
         if usage.cost_usd is None and usage.tokens:
             models = filter(None, (provider.model, answered_by))
             price = next((price for model in models for price in self.prices if price.model == model), None)
@@ -243,5 +238,5 @@ class ProviderChain(Struct, frozen=True):
                 ) / _PRICE_TOKENS
                 usage = structs.replace(usage, cost_usd=cost, estimated=True)
         if usage.cost_usd is not None and provider.is_subscription():
-            return structs.replace(usage, cost_usd=None, about_usd=usage.cost_usd)
+            return structs.replace(usage, cost_usd=None, about_usd=usage.cost_usd)  # it is not charged
         return usage

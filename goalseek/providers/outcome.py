@@ -1,6 +1,6 @@
-"""What a failed call means: its provider is closed for now, refuses us, or has failed; and what follows from that.
+"""The meaning of a failed call: its provider is closed for now, refuses us, or has failed.
 
-Which kind of failure a coding agent's output is, its preset says; ``fallback`` acts on what the kind means.
+A preset tells the kind of failure from an agent's output; ``fallback`` acts on its meaning.
 """
 
 from __future__ import annotations
@@ -50,10 +50,7 @@ _LONG_AGO = 1_000_000_000  # a larger number is no wait in seconds, but a time i
 
 
 class Failed(Rejected):
-    """A call without an answer, and why: recorded as any rejection is, where no fallback answers.
-
-    ``reset`` is the seconds until its limit is lifted, or the time of that in seconds since 1970.
-    """
+    """A call without an answer, recorded like any rejection if no fallback answers."""
 
     def __init__(
         self, kind: Kind, why: str, output: str = "", usage: Usage | None = None, reset: float | None = None
@@ -63,12 +60,12 @@ class Failed(Rejected):
         reason = Reason.PROVIDER_TIMEOUT if kind == "timeout" else Reason.PROVIDER_FAILED
         super().__init__(Outcome.SKIPPED, reason, why, output, usage)
         self.kind = kind
-        self.reset = reset
+        self.reset = reset  # seconds until its limit is lifted
         self.meaning = Meaning.FAILED
 
 
 class SessionGone(Failed):
-    """The program did not find the session that it should resume."""
+    """The program did not find the session to resume."""
 
 
 def kind_of_status(status: int) -> Kind:
@@ -80,7 +77,7 @@ def kind_of_status(status: int) -> Kind:
 
 
 def run_program(call: Call, spec: LaunchSpec) -> ProgramResult:
-    """Runs the program to its end. Raises Failed where it cannot be started, and OSError where the disk is full."""
+    """Raises Failed if the program cannot be started, and OSError if the disk is full."""
     try:
         return call.host.start(call, spec)
     except OSError as error:
@@ -90,7 +87,7 @@ def run_program(call: Call, spec: LaunchSpec) -> ProgramResult:
 
 
 def interpret(failed: Failed, provider: Provider, has_answered: bool) -> None:
-    """Sets what a failure of this provider means; ``has_answered``: it answered an earlier call of this invocation."""
+    """Set the meaning of a failure; ``has_answered``: the provider did so earlier in this invocation."""
     # Where nothing was declared and no token was used, no model was reached. Without a login that is why.
     has_usage = failed.usage.tokens or failed.usage.cost_usd or failed.usage.about_usd
     has_login = has_answered or provider.has_login
@@ -102,10 +99,10 @@ def interpret(failed: Failed, provider: Provider, has_answered: bool) -> None:
 
 
 def seconds_before_retry(failed: Failed, count: int, looks: int, has_next: bool) -> float | None:
-    """Seconds until the same provider is asked again, after ``count`` such retries; None where it is not.
+    """Seconds until the same provider is asked again, after ``count`` retries; None if it is not.
 
-    ``looks`` are earlier calls that found it closed: one that still is, is asked once a look. Where another provider
-    is open (``has_next``), a closed one is asked again only if it opens within a minute.
+    A provider that ``looks`` earlier calls found closed is asked once a look. If another is open (``has_next``), a
+    closed one is asked again only if it opens within a minute.
     """
     is_closed = failed.meaning is Meaning.CLOSED
     if count >= len(RETRY_SECONDS) or failed.meaning is Meaning.REFUSED or (is_closed and looks):

@@ -1,6 +1,6 @@
 """A preset: one coding agent described as data, which ``coding_agent`` runs.
 
-Another package may bring one: an entry point of the group ``goalseek.providers`` that names a ``Preset``.
+A package may bring one: an entry point of the group ``goalseek.providers`` that names a ``Preset``.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ Kind = Literal["rate_limited", "auth", "transient", "later", "timeout", "crashed
 
 
 class Part(Struct, frozen=True):
-    """Arguments of a command line, used where all of the conditions ``when`` hold.
+    """Arguments of a command line, used if all conditions in ``when`` hold.
 
-    These are ``plan`` or ``apply``, and a review is a ``plan`` too; ``author`` or ``reviewer``; ``confined`` or
-    ``unconfined``, with or without a sandbox; ``search`` or ``no_search``, where the web may be searched or not;
-    ``key`` where an API key pays and ``login`` where a subscription does; ``model``, ``endpoint``, ``session`` where
-    there is one, and ``fresh`` without a session; ``budget`` where the run's dollars are limited. In words ``{model}``,
-    ``{endpoint}``, ``{session}``, ``{prompt}``, ``{prompt_file}``, ``{home}`` and ``{budget}``, the dollars that are
-    left or 0, stand for their values, ``{key}`` for the variable that holds the key; ``{prompt}`` for where it is, if
-    it is too long for an argument. The word ``{files}`` stands for each writable file, ``{planned}`` for those that the
-    plan names.
+    Conditions: ``plan`` (also a review) or ``apply``; ``author`` or ``reviewer``; ``confined`` or ``unconfined``;
+    ``search`` or ``no_search`` of the web; ``key`` (an API key pays) or ``login`` (a subscription); ``session`` or
+    ``fresh``; ``model``, ``endpoint``; ``budget``, if the run's dollars are limited.
+
+    Placeholders: ``{model}``, ``{endpoint}``, ``{session}``, ``{prompt_file}``, ``{home}``; ``{budget}``, the dollars
+    left, or 0; ``{key}``, the variable with the key; ``{prompt}``, or a sentence naming its file if it is too long for
+    an argument. The words ``{files}`` and ``{planned}`` become all writable files, or those of the plan.
     """
 
     words: tuple[str, ...]
@@ -38,15 +37,13 @@ class Part(Struct, frozen=True):
 
 
 class Printed(Struct, frozen=True):
-    """The result of a program."""
-
     exit_code: int
     stdout: str
     stderr: str
     read: Callable[[str], str]  # the newest file in its HOME that matches a path or a glob; "" where there is none
 
     def rows(self, file: str = "") -> Iterator[dict[str, Any]]:
-        """The lines that are JSON objects, of standard output or of the newest such file in its HOME."""
+        """JSON objects, one a line, of standard output or of the newest such file in its HOME."""
         text = self.read(file) if file else self.stdout
         for line in text.split("\n"):  # JSON may hold other characters that end a line, as they are
             row = json_or_none(line) if line.startswith("{") else None
@@ -55,7 +52,7 @@ class Printed(Struct, frozen=True):
 
 
 class Trouble(Struct, frozen=True):
-    """Why there is no answer; "undeclared" is a program that said nothing of it in a field or an exit code."""
+    """The reason for no answer; "undeclared" if neither a field nor an exit code says it."""
 
     kind: Kind
     why: str
@@ -63,10 +60,7 @@ class Trouble(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """The answer in a program's output.
-
-    A program that should resume a session, and gives neither an answer nor a session, has not found it.
-    """
+    """The answer in a program's output; one with neither text nor session has not found its session."""
 
     text: str = ""
     usage: Usage = Usage()
@@ -78,7 +72,7 @@ class Answer(Struct, frozen=True):
 
 
 class Preset(Struct, frozen=True):
-    """One agent. ``variables`` and ``home_files`` (path below HOME, text) have the same conditions as ``parts``."""
+    """One agent; ``variables`` and ``home_files`` (path below HOME, text) have conditions as ``parts`` do."""
 
     name: str
     program: str
@@ -107,26 +101,24 @@ def json_or_none(text: str | bytes) -> Any:
 
 
 def inner(value: Any, *keys: str) -> Any:
-    """The value at this path of keys in nested objects; None where there is none."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
 def count(value: Any, *keys: str) -> int:
-    """The count of tokens at this path of keys; 0 where there is none."""
+    """The count of tokens at this path of keys; 0 if absent."""
     value = inner(value, *keys)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else 0
 
 
 def dollars(value: Any, *keys: str) -> float | None:
-    """The amount, of dollars say, at this path of keys; None where there is none."""
     value = inner(value, *keys)
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MOST
     return float(value) if is_number else None
 
 
 def text_of(value: Any, *keys: str) -> str:
-    """The text at this path of keys, as one short line; "" where there is none."""
+    """The text at this path of keys, as one short line; "" if absent."""
     value = inner(value, *keys)
     return " ".join(value.split())[:_MOST_TEXT] if isinstance(value, str) else ""

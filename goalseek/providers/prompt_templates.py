@@ -1,7 +1,4 @@
-"""Prompt templates: the package's files, or those of the user's folder, read again at every iteration.
-
-``goalseek/guide/prompts.md`` is their manual.
-"""
+"""Prompt templates: the package's, or those of the user's folder; ``goalseek/guide/prompts.md`` is their manual."""
 
 from __future__ import annotations
 
@@ -47,8 +44,6 @@ _LIMIT_BYTES = 2**20
 
 
 class Template(Struct, frozen=True):
-    """One prompt with placeholders."""
-
     text: str
     version: str  # the package's, or "own" and a digest of the user's text
     resumed: str = ""  # for an agent that goes on in its session and knows the rest; "" where that is ``text`` too
@@ -59,9 +54,9 @@ Templates = Mapping[str, Template]
 
 
 def fill_template(text: str, values: Mapping[str, str]) -> str:
-    """The text with its values. A section or a paragraph is left out if all its placeholders are empty.
+    """The text with its values. A section or paragraph is left out if all its placeholders are empty.
 
-    A section begins at a line with "# ". ``$nonce`` does not count. An empty one that stays says so in words.
+    A section begins at a line with "# ". ``$nonce`` does not count. A remaining empty one gets words instead.
     """
 
     def is_used(part: str) -> bool:
@@ -76,7 +71,7 @@ def fill_template(text: str, values: Mapping[str, str]) -> str:
 
 
 def load_templates(folder: Path | None) -> Templates:
-    """A template for each phase: the folder's own where it has one, else the package's. Raises GoalseekError."""
+    """The folder's template for each phase, or else the package's. Raises GoalseekError."""
     if folder is None:
         return _package_templates()
     if not folder.is_dir():
@@ -98,7 +93,7 @@ def _package_templates() -> Templates:
 
 
 def _split(text: str, version: str) -> Template:
-    """The template with its parts. Raises GoalseekError for a part that stands there twice."""
+    """Raises GoalseekError if a part stands there twice."""
     fresh, *parts = _PART.split(text)
     if len({*parts[::2]}) < len(parts[::2]):
         raise GoalseekError("a template has the same part twice", f"write <!-- {parts[0]} --> once")

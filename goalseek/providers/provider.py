@@ -1,4 +1,4 @@
-"""Providers: what they get, give and raise. One sees neither repository nor ledger nor decision, only its call."""
+"""The contract of providers. One sees neither repository nor ledger nor decision, only its call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from goalseek.values import Usage
 
 
 class LaunchSpec(Struct, frozen=True):
-    """A program to start, and what it gets beyond what every provider gets."""
+    """The program to start for a call."""
 
     arguments: tuple[str, ...]
     variables: Mapping[str, str] = {}
@@ -36,54 +36,52 @@ class LaunchSpec(Struct, frozen=True):
 
 
 class CallHost:
-    """What a provider can have done for its call. The defaults are those of a call that belongs to no iteration."""
+    """Services for a call. The defaults are for a call that belongs to no iteration."""
 
     def start(self, call: Call, spec: LaunchSpec) -> ProgramResult:
-        """Runs a program in the call's folder, with its prompt on standard input."""
+        """Run a program in the call's folder, with its prompt on standard input."""
         raise TypeError(f"a call without a workspace starts no program: {spec.arguments[0]}")
 
     def wait(self, seconds: float, why: str) -> bool:
-        """Waits; gives False at once where the run ends before."""
+        """False at once if the run ends before."""
         return False
 
     def prepare(self, name: str, model: str) -> None:
-        """To be called before a provider is asked, which never sees the edits of another."""
+        """Called before a provider is asked, which never sees another's edits."""
 
     def on_retry(self, why: str, usage: Usage, is_told: bool = False) -> None:
-        """To be called before the same question is asked again, with the cost of the failed try.
+        """Called before the same question is asked again, with the cost of the failed try.
 
-        Undoes the edits of that one, unless its session can go on. ``is_told``: the wait that follows says why.
+        Undoes that try's edits, unless its session can go on. ``is_told``: the wait that follows says why.
         """
 
     def session(self, name: str, model: str) -> Session | None:
-        """The last session of this iteration with that program and model; None where it cannot be resumed."""
+        """The last session of this iteration with that program and model; None if it cannot be resumed."""
         return None
 
     def save_session(self, session: Session) -> None: ...
 
     def resume_prompt(self) -> str:
-        """What to ask in the session of a call that was cut off; "" where none was."""
+        """The prompt for the session of a call that was cut off; "" if none was."""
         return ""
 
     def read_home(self, name: str, pattern: str) -> str:
-        """The text of the newest file in the HOME of that name; "" where there is none."""
+        """The text of the newest matching file in that HOME; "" if there is none."""
         return ""
 
     def baseline_file(self, path: str) -> bytes | None:
-        """The bytes that a file of ``Call.writable`` had at the baseline; None where there was none."""
+        """The bytes at the baseline of a file in ``Call.writable``; None if it did not exist."""
         return None
 
     def dollars_left(self) -> float | None:
-        """What the run may still spend; None without such a limit."""
+        """None without such a limit."""
         return None
 
     def record(self, reply: Reply, rejected: Rejected | None, patch: bytes) -> None:
-        """To be called with the reply, or the rejection, and the patch of the call."""
+        """Called with the reply, or the rejection, and the call's patch."""
 
 
 class Call(Struct, frozen=True):
-    """One question to a provider."""
-
     phase: str
     context: Context
     history: tuple[PastIteration, ...]  # what was tried under this ruler, newest first
@@ -108,14 +106,11 @@ class Call(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """What a provider answered: a title and a text for people, the files it means to change or changed, its usage.
-
-    A review's title is the verdict, "" where none can be read, and its text has a line of reason for each criterion.
-    """
+    """A provider's answer. A review's title is the verdict, "" if unreadable; its text has a line for each reason."""
 
     title: str  # "" of a plan that comes with the change
     text: str = ""
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()  # to be changed, or changed
     output: str = ""  # all that it printed
     usage: Usage = Usage()
     provider: str = ""  # the names in the manifest
@@ -127,14 +122,12 @@ class Reply(Struct, frozen=True):
 
 
 class WritableFile(Struct, frozen=True):
-    """A file that a provider may edit; ``read`` gives its bytes."""
-
     path: str
     read: Callable[[], bytes]
 
 
 class Provider(ABC):
-    """One way to get a proposal. What has a default here is that of a provider which starts no program."""
+    """One way to get a proposal. The defaults are for a provider that starts no program."""
 
     name: str
     model: str = ""
@@ -151,43 +144,43 @@ class Provider(ABC):
         return True
 
     def is_subscription(self) -> bool:
-        """Whether a subscription pays, so that the cost that a call reports is not charged."""
+        """Whether a subscription pays, so that the reported cost is not charged."""
         return False
 
     def check(self) -> None:  # noqa: B027 - most can always start
-        """Raises GoalseekError with the remedy where this provider cannot start."""
+        """Raises GoalseekError with the remedy if this provider cannot start."""
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
-        """What it will do with the files that it may edit, in words. Raises GoalseekError where that is nothing."""
+        """Its use of the editable files, in words. Raises GoalseekError if it has none."""
         return ""
 
     def played_out(self, attempt: int, played: Played | None = None) -> str:
-        """Why it has nothing prepared for the proposal after ``attempt`` others; "" where it can make one."""
+        """The reason why it has no proposal after ``attempt`` others; "" if it has one."""
         return ""
 
     def partial_reply(self, printed: Printed, reported: Usage, session: Session | None) -> Reply:
-        """Usage and model of a call that was killed or still runs, by what its program printed and left in its HOME.
+        """Usage and model of a killed or running call, by its program's output and HOME.
 
         ``reported`` is the usage in ``Call.usage_file``, ``session`` the last one in that HOME before the call.
         """
         return Reply("", usage=reported)
 
     def render(self, plan: Plan, files: Iterable[WritableFile]) -> dict[str, bytes] | None:
-        """The contents that the plan gives some of these files; None where only an edited tree has its change."""
+        """Contents that the plan gives some of these files; None if only an edited tree has its change."""
         return None
 
     @abstractmethod
     def plan(self, call: Call) -> Reply:
-        """The change that it means to make. Raises Rejected("skipped", ...) where it cannot."""
+        """The planned change. Raises Rejected("skipped", ...)."""
 
     @abstractmethod
     def apply(self, call: Call, plan: Plan) -> Reply:
-        """Makes the change in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
+        """Make the change in ``call.folder``. Raises Rejected("skipped", ...)."""
 
 
 class Reviewer(Provider):
-    """A provider that can also judge what another one changed."""
+    """A provider that can judge another's change."""
 
     @abstractmethod
     def review(self, call: Call) -> Reply:
-        """Judges the change in ``call.folder``. Raises Rejected("skipped", ...) where it cannot."""
+        """Judge the change in ``call.folder``. Raises Rejected("skipped", ...)."""

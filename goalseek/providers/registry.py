@@ -29,10 +29,7 @@ Maker = Preset | Callable[[ProviderTable, Path], Provider]
 
 
 def make_provider(table: ProviderTable, folder: Path, manifest: Manifest | None = None) -> ProviderChain:
-    """The providers that a table names, with their fallbacks; of a manifest also those in turns and the reviewer.
-
-    Raises GoalseekError for a provider that ``load_maker`` cannot load, and for a reviewer of its own work.
-    """
+    """With fallbacks, turns and reviewer. Raises GoalseekError, as for a reviewer of its own work."""
     review, rotate, prices = (manifest.review, manifest.search.rotate, manifest.price) if manifest else (None, (), ())
     tables = tables_of(table)
     planners = tables_of(table.plan) if table.plan else tables
@@ -70,7 +67,7 @@ def _build(table: ProviderTable, folder: Path) -> Provider:
 
 
 def load_maker(name: str) -> Maker:
-    """A preset, or a function, by name; also of another package. Raises GoalseekError where none can be loaded."""
+    """A preset, or a function, by name; also of another package. Raises GoalseekError if it cannot be loaded."""
     if name in PROVIDERS:
         make: Maker = importlib.import_module(f"goalseek.providers.{name}").make
         return make
@@ -98,7 +95,7 @@ def load_maker(name: str) -> Maker:
 
 
 class ProviderChoice:
-    """The provider of a run, built at the first use, and again after ``review`` or ``search.rotate`` changed."""
+    """The provider of a run, built on first use, and again if ``review`` or ``search.rotate`` changed."""
 
     def __init__(self, asked: ProviderTable | None) -> None:
         self.asked = asked
@@ -125,12 +122,11 @@ class ProviderChoice:
 
 
 def advise_provider(contents: Iterable[bytes]) -> str:
-    """What to type where no provider is named: ``tune`` where one of the writable files marks constants for it."""
     return TUNE_ADVICE if any(b"goalseek:" in content for content in contents) else AGENT_ADVICE
 
 
 def make_permitted_provider(loaded: ManifestFile, table: ProviderTable) -> ProviderChain:
-    """The provider to use. Raises GoalseekError where a program would start without consent, or one cannot start."""
+    """Raises GoalseekError if a program would start without consent, or a provider cannot start."""
     provider = make_provider(table, loaded.folder, loaded.manifest)
     for member in provider.members:
         if member.needs_consent:

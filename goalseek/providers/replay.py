@@ -19,7 +19,7 @@ from goalseek.values import Outcome, Reason, StopReason, Usage, from_plain
 
 
 class ReplayProvider(Provider):
-    """Proposal n is that of the n-th iteration of the recordings; each call is answered as that of its name was."""
+    """Proposal n is that of the recordings' n-th iteration; each call gets the answer of its name."""
 
     name = "replay"
 
@@ -48,7 +48,7 @@ class ReplayProvider(Provider):
         return why if attempt >= len(self._recordings) else ""
 
     def _replay(self, call: Call) -> Reply:
-        """Applies the recorded patch. Raises Rejected as the recorded call did, and where there is no recording."""
+        """Apply the recorded patch. Raises Rejected as the recorded call did, and without a recording."""
         if why := self.played_out(call.context.attempt):
             raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
         iteration, calls = list(self._recordings.items())[call.context.attempt]
@@ -79,8 +79,6 @@ _SCHEMA = 1
 
 
 class Recording(Struct, frozen=True):
-    """One call, as its file has it."""
-
     iteration: int
     name: str
     prompt: str
@@ -95,7 +93,7 @@ def file_name(iteration: int, name: str) -> str:
 
 
 def read_recordings(folder: Path) -> dict[int, dict[str, Recording]]:
-    """The recordings by iteration and name. Raises GoalseekError where there are none, or one cannot be read."""
+    """By iteration and name. Raises GoalseekError if there are none, or one cannot be read."""
     recordings: dict[int, dict[str, Recording]] = {}
     for path in sorted(folder.glob("*.json")):
         if match := _NAME.fullmatch(path.name):

@@ -30,7 +30,7 @@ class Move(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptedProvider(Provider):
-    """Each proposal makes the move after the last one that it played of this script; of another one, the first."""
+    """Each proposal makes the move after the last recorded one of this script."""
 
     repairs = False
 
@@ -72,7 +72,7 @@ class ScriptedProvider(Provider):
         return moves[self._position(attempt, played)]
 
     def _position(self, attempt: int, played: Played | None) -> int:
-        """How many moves of the script were played: none where those that were played are not its first ones."""
+        """The number of moves played; 0 if those played are not the script's first ones."""
         if played is None:
             return attempt
         _, digests = self._script()
@@ -85,7 +85,7 @@ class ScriptedProvider(Provider):
 
 @functools.lru_cache(maxsize=4)
 def _script_and_digests(path: Path, changed_at: int) -> tuple[list[Move], list[str]]:
-    """The moves of a script, and for each the digest of the moves up to it."""
+    """The moves, and for each the digest of the moves up to it."""
     moves, digest, digests = read_script(path), hashlib.sha256(), []
     for move in moves:
         digest.update(to_line(move).encode() + b"\n")
@@ -94,7 +94,7 @@ def _script_and_digests(path: Path, changed_at: int) -> tuple[list[Move], list[s
 
 
 def read_script(path: Path) -> list[Move]:
-    """The moves of a script. Raises GoalseekError naming the move that is wrong."""
+    """Raises GoalseekError naming the wrong move."""
     try:
         plain = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -129,7 +129,7 @@ def make(table: ProviderTable, folder: Path) -> Provider:
 
 
 def apply_patch(patch: Path | bytes, folder: Path) -> str:
-    """Applies a patch, or the one in a file, all of it or nothing. Gives git's error message, "" for none."""
+    """Apply a patch, or a file's, all of it or nothing. Returns git's error message, or ""."""
     name, stdin = (str(patch), b"") if isinstance(patch, Path) else ("-", patch)
     result = process.run(["git", "apply", "--whitespace=nowarn", name], environment(), stdin, folder)
     if not result.returncode:

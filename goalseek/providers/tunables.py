@@ -1,4 +1,4 @@
-"""Tunables: constants that a comment marks, in files of any language, with the values that they may take.
+"""Tunables: constants that a comment marks, in files of any language, with their allowed values.
 
 ``RATE = 0.1  # goalseek: float 1e-4..1 log``, ``depth: 3  // goalseek: int 1..12``, ``KERNEL = "rbf"  # goalseek:
 choice "rbf" "linear"``. Pure: bytes in, constants or bytes out. Only a literal's own characters are ever replaced.
@@ -43,7 +43,7 @@ _IDENTIFIER = re.compile(r"(?<![\w.])[^\W\d][\w.$-]*")
 
 
 class Domain(Struct, frozen=True):
-    """The values that a constant may take: numbers of kind "float" or "int", or for "choice" the ``options``."""
+    """The allowed values of a constant, of kind "float" or "int", or the ``options`` of "choice"."""
 
     kind: str
     low: float = 0
@@ -54,7 +54,7 @@ class Domain(Struct, frozen=True):
 
     @property
     def values(self) -> Sequence[Value] | None:
-        """All of them; None where they cannot be listed."""
+        """All of them; None if they cannot be listed."""
         return range(int(self.low), int(self.high) + 1, self.step) if self.kind == "int" else self.options or None
 
     def holds(self, value: Value) -> bool:
@@ -69,7 +69,7 @@ class Domain(Struct, frozen=True):
             return None
 
     def nearest(self, value: Value) -> Value:
-        """The value as it is written: floats with four significant digits, and never outside of the bounds."""
+        """Floats get four significant digits, and never leave the bounds."""
         if isinstance(value, str):
             return value
         if self.kind == "float":
@@ -85,23 +85,21 @@ class Domain(Struct, frozen=True):
 
 
 class Constant(Struct, frozen=True):
-    """One marked constant. ``start`` and ``end`` bound the literal's characters in the file's text."""
-
     path: str
     line: int
     name: str
     domain: Domain
     value: Value
-    start: int
+    start: int  # of the literal's characters in the file's text
     end: int
 
 
 class _BadMark(Exception):
-    """A bad mark: what is wrong, and what would be right."""
+    """With the fault and its remedy."""
 
 
 def find_constants(path: str, content: bytes) -> tuple[Constant, ...]:
-    """The marked constants of one file, in order. Raises GoalseekError with file, line and what would be right."""
+    """The marked constants of one file, in order. Raises GoalseekError with file, line and remedy."""
     if b"goalseek:" not in content:
         return ()
     text = _text(content)
@@ -131,7 +129,7 @@ def find_constants(path: str, content: bytes) -> tuple[Constant, ...]:
 
 
 def by_name(constants: Iterable[Constant]) -> dict[str, Constant]:
-    """Each constant under its name where no other file has one of that name, else under ``path:NAME``."""
+    """Keyed by name, or ``path:NAME`` if files share the name."""
     listed = tuple(constants)
     count = Counter(constant.name for constant in listed)
     return {
@@ -141,7 +139,7 @@ def by_name(constants: Iterable[Constant]) -> dict[str, Constant]:
 
 
 def rewrite(content: bytes, values: Mapping[Constant, Value]) -> bytes:
-    """The file with other values and every other byte unchanged. A literal that has the value already stays."""
+    """The file with other values and every other byte unchanged. A literal with that value already stays."""
     text = _text(content)
     for constant in sorted(values, key=lambda constant: constant.start, reverse=True):
         if values[constant] != constant.value:
@@ -150,7 +148,7 @@ def rewrite(content: bytes, values: Mapping[Constant, Value]) -> bytes:
 
 
 def format_literal(value: Value) -> str:
-    """The literal for a value. An exponent always has a point before it: YAML takes ``1e-05`` for a text."""
+    """An exponent always has a point before it: YAML takes ``1e-05`` for a text."""
     if isinstance(value, str):
         return value
     text = repr(value)
@@ -158,7 +156,7 @@ def format_literal(value: Value) -> str:
 
 
 def format_value(value: Value) -> str:
-    """A value for titles: numbers as they are written, texts in JSON's quotes."""
+    """For titles: numbers as they are written, texts in JSON's quotes."""
     return json.dumps(value, ensure_ascii=not value.isprintable()) if isinstance(value, str) else format_literal(value)
 
 

@@ -1,4 +1,4 @@
-"""The provider ``tune``: proposes other values for marked constants, with Optuna's samplers: no model, key or network.
+"""The provider ``tune``: proposes values for marked constants, with Optuna's samplers: no model, key or network.
 
 Each call builds a study from the records' titles: the same history gives the same proposal in any process.
 """
@@ -37,8 +37,6 @@ _REFUSED = (Reason.GUARD, Reason.NOT_VALID)
 
 
 class TuneProvider(Provider):
-    """Plans by asking a sampler for values; applies the values in the plan's title."""
-
     name = "tune"
     repairs = False
 
@@ -57,7 +55,7 @@ class TuneProvider(Provider):
         return "; ".join((f"turns {', '.join(constants)}", *_notes_of_clamped(constants)))
 
     def plan(self, call: Call) -> Reply:
-        """A setting that nobody tries or tried. Raises GoalseekError for bad marks, Rejected where all were tried."""
+        """A setting that nobody tried or tries. Raises GoalseekError for bad marks, Rejected if all were tried."""
         constants = _constants_of(_files_in_tree(call))
         present: Setting = {name: constant.domain.nearest(constant.value) for name, constant in constants.items()}
         history = sorted(call.history, key=lambda attempt: attempt.iteration)
@@ -88,7 +86,7 @@ class TuneProvider(Provider):
         return Reply(title(choice), "\n".join([*lines, *note, *_notes_of_clamped(constants)]), files)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
-        """Writes the values that the plan's title names. Raises Rejected where it does not name all of them."""
+        """Write the values of the plan's title. Raises Rejected if it does not name all of them."""
         contents = self.render(plan, _files_in_tree(call))
         if contents is None:
             why = f"no value for each marked constant in the title {plan.title!r}"
@@ -98,7 +96,7 @@ class TuneProvider(Provider):
         return Reply(plan.title, plan.text, tuple(contents))
 
     def render(self, plan: Plan, files: Iterable[WritableFile]) -> dict[str, bytes] | None:
-        """Those of the files that the values in the plan's title change, with these; None where it names not all."""
+        """The files changed by the values in the plan's title; None if it does not name all."""
         listed = {file.path: file for file in files}
         try:
             constants = _constants_of(listed.values())
@@ -122,12 +120,12 @@ def make(table: ProviderTable, folder: Path) -> Provider:
 
 
 def title(setting: Setting) -> str:
-    """``RATE = 0.0316, DEPTH = 5``: every constant with its value, as ``parse`` reads it."""
+    """``RATE = 0.0316, DEPTH = 5``, as ``parse`` reads it."""
     return ", ".join(f"{name} = {tunables.format_value(value)}" for name, value in setting.items())
 
 
 def parse(text: str, constants: Mapping[str, Constant]) -> Setting | None:
-    """The setting that a title names; None unless it has one allowed value for each constant and nothing else."""
+    """None unless the title has one allowed value for each constant, and nothing else."""
     names = "|".join(re.escape(name) for name in sorted(constants, key=len, reverse=True))
     assignment = re.compile(rf'({names}) = ("(?:[^"\\]|\\.)*"|[^",]+)(?:, |\Z)')
     setting: Setting = {}
@@ -147,15 +145,12 @@ def parse(text: str, constants: Mapping[str, Constant]) -> Setting | None:
 
 def _suggestions(
     sampler: str,
-    seeds: tuple[int, int],
+    seeds: tuple[int, int],  # of the proposal, and of the whole climb
     direction: str,
     constants: Mapping[str, Constant],
     told: list[tuple[Setting, float | None, str]],
 ) -> Iterator[Setting]:
-    """What Optuna suggests next, by a study in memory of the settings ``told``, the present one first.
-
-    Of the ``seeds`` the first is another one for each proposal, the second the same for all of a climb.
-    """
+    """Optuna's suggestions from a study, in memory, of the settings ``told``, the present one first."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -227,7 +222,7 @@ def _files_in_tree(call: Call) -> list[WritableFile]:
 
 
 def _baseline_setting(call: Call, constants: Mapping[str, Constant]) -> list[Setting]:
-    """The values that these constants had at the baseline, which no title names; none where it had other constants."""
+    """The constants' values at the baseline, which no title names; none if it had other constants."""
     paths = dict.fromkeys(constant.path for constant in constants.values())
     try:
         contents = {path: call.host.baseline_file(path) or b"" for path in paths}

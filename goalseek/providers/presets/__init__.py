@@ -1,4 +1,4 @@
-"""The presets of the coding agents that goalseek knows: a module for each, which is data and a reader of its output.
+"""The presets of coding agents: a module for each, with its data and a reader of its output.
 
 They import the types of a preset, its credentials and the kinds of failure, and nothing else.
 """

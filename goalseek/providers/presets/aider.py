@@ -1,4 +1,4 @@
-"""The preset of aider. It exits with 0 always and declares no error: without tokens of output there is no answer."""
+"""The preset of aider. It always exits with 0 and declares no error: without tokens of output there is no answer."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ _SCALE = {"": 1, "k": 1000, "M": 1_000_000}
 
 
 def read(printed: Printed) -> Answer:
-    """The model's last answer with a block, or all of its answers; tokens from aider's log of events.
+    """The model's last answer with a block, or all answers; tokens from aider's log of events.
 
-    Where the model names a file, aider adds it and asks again, so that one call may have several answers. How many
-    tokens were cached is only in what it prints, rounded. What a request of which no answer came has used, one that the
-    context was too small for, say, is aider's own guess.
+    If the model names a file, aider adds it and asks again, so a call may have several answers. Cached tokens are only
+    printed, rounded; the usage of a request without an answer is aider's own guess.
     """
     usage = Usage()
     failure: Kind | None = "undeclared"

@@ -33,7 +33,7 @@ _KINDS: dict[str, Kind] = {
 
 
 def read(printed: Printed) -> Answer:
-    """The answer from the last ``result`` line; a limit's reset and the kind of an error from the lines before it."""
+    """The answer from the last ``result`` line; a limit's reset and an error's kind from the lines before it."""
     result: dict[str, Any] = {}
     reset, declared, session = None, "", ""
     answers: dict[str, Usage] = {}
@@ -75,7 +75,7 @@ def read(printed: Printed) -> Answer:
 
 
 def _kind(status: object, declared: str) -> Kind:
-    """What the error that the last answer declares means, or else an HTTP status: without credit that is 400."""
+    """By the error that the last answer declares, or else by the HTTP status: without credit that is 400."""
     kind = _KINDS.get(declared, "crashed") if declared else "undeclared"
     return kind_of_status(status) if isinstance(status, int) and kind in ("crashed", "undeclared") else kind
 
@@ -91,7 +91,7 @@ def _counts(row: Any) -> Usage:
 
 
 def _usage(result: dict[str, Any], models: dict[str, Any]) -> tuple[Usage, tuple[str, ...]]:
-    """The usage of all models, and the fields of it that are totals of the session."""
+    """Usage of all models, and its fields that are totals of the session."""
     cost = dollars(result, "total_cost_usd")
     usage = Usage()
     for row in models.values():

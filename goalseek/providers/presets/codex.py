@@ -45,7 +45,7 @@ _PROVIDER = (
 
 
 def read(printed: Printed) -> Answer:
-    """Lines of JSON: the last message is the answer. What they do not tell, the session's file in its HOME does."""
+    """The last message in lines of JSON is the answer; the session's file in its HOME has what they lack."""
     text, session = "", ""
     total: Any = None
     failed: str | None = None

@@ -27,10 +27,7 @@ _RESET = re.compile(r"^Suggested retry after (\d{1,9}(?:\.\d+)?)s\.$", re.MULTIL
 
 
 def read(printed: Printed) -> Answer:
-    """One JSON object; a failure's status is its ``error.code``, or the exit code, which is the status modulo 256.
-
-    Without that object, the usage is in the session's file.
-    """
+    """One JSON object; a failure's status is its ``error.code``, or the exit code, which is the status modulo 256."""
     document = _document(printed.stdout) or _document(printed.stderr) or {}
     models = inner(document, "stats", "models")
     usage, model = Usage(), ""
@@ -69,7 +66,7 @@ def _usage(tokens: object, prompt: int, output: int) -> Usage:
 
 
 def _document(text: str) -> dict[str, object] | None:
-    """The JSON object with the result, at the beginning of any line: warnings may be before and after it."""
+    """The JSON object with the result, at the beginning of any line, as warnings may surround it."""
     starts = [match.start() for match in islice(re.finditer(r"^\{", text, re.MULTILINE), _OBJECTS_LIMIT)]
     for start in starts:
         try:
@@ -92,7 +89,7 @@ def _kind(code: object, exit_code: int) -> Kind:
 
 
 def _settings(login: str) -> str:
-    """The settings: long waits are ours; a project brings no skills, .env or names of files."""
+    """Long waits are ours; a project brings no skills, .env or names of files."""
     settings = {
         "security": {"auth": {"selectedType": login} if login else {}, "folderTrust": {"enabled": True}},
         "general": {"maxAttempts": 2},

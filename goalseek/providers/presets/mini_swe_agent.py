@@ -27,7 +27,7 @@ _STATUS = re.compile(r"^(?:openai\.\w+: Error code: |[\w.]*HTTPStatusError: \w+ 
 
 
 def read(printed: Printed) -> Answer:
-    """The answer from the trajectory file: submission, cost, the tokens of each answer, and the exit status."""
+    """The trajectory file has submission, cost, tokens of each answer, and exit status."""
     trajectory = json_or_none(printed.read(_TRAJECTORY))
     info = inner(trajectory, "info")
     if not isinstance(info, dict):
@@ -52,7 +52,7 @@ def read(printed: Printed) -> Answer:
 
 
 def _trouble(status: str, messages: Any) -> Trouble:
-    """The trouble of an exit status, which is the name of an exception; HTTP statuses are in its traceback."""
+    """The exit status is an exception's name; HTTP statuses are in its traceback."""
     # litellm gives some statuses other names, by what the server's text says.
     codes = _STATUS.findall(str(inner(messages[-1], "extra", "traceback"))) if messages else []
     if codes:
