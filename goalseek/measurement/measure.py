@@ -1,7 +1,6 @@
 """Measuring a tree: the verify commands in order, each in a tree of the files that it may see, then the numbers.
 
-Each measurement is logged, its files are kept in the run folder, and it is added to the evidence of an iteration. A
-bench that disappears during one is made again once: it lies in a cache that anybody may empty.
+A bench that disappears during one is made again once: it lies in a cache that anybody may empty.
 """
 
 from __future__ import annotations
@@ -45,10 +44,9 @@ KINDS: tuple[Kind, ...] = ("both", "hidden")
 
 
 class MeasurementSpec(Struct, frozen=True):
-    """One measurement to be made: of which tree, with which seed, in which iteration; of candidate or incumbent.
+    """``role`` is the name shown instead of ``side``.
 
-    ``role`` is the name under which it is shown, where that is not its side. The command named ``own_folder`` finds no
-    file of an earlier command where its number is read from.
+    The command ``own_folder`` finds no file of an earlier command in the places where its number is read.
     """
 
     tree: str
@@ -60,14 +58,11 @@ class MeasurementSpec(Struct, frozen=True):
 
 
 def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidence, run_folder: Path) -> Evidence:
-    """``evidence`` and one more measurement.
+    """Measurement k writes ``measurements/k/``; ``metrics.json`` and ``outputs/`` are of the candidate's last.
 
-    Measurement k writes ``measurements/k/`` and appends to ``verifier.log``; ``metrics.json`` and ``outputs/`` are
-    those of the candidate's last. If a measurement fails and the bench is gone, the bench is made again and the tree
-    measured once more; if it is gone again, that is the candidate's doing.
-
-    A first failure of the incumbent is a run without a value. Raises GoalseekError, ``incumbent_failed``, if it fails
-    the next time too, which is stored nowhere but in the log, or if a command says stop.
+    If it fails and the bench is gone, the bench is made again and the tree measured once more; if it is gone again,
+    that is the candidate's doing. A first failure of the incumbent is a run without a value. Raises GoalseekError,
+    ``incumbent_failed``, if it fails the next time too, which only the log tells, or if a command says stop.
     """
     run_folder.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     number, metric, places = len(evidence.runs) + 1, verifier.manifest.metric, verifier.places
@@ -109,7 +104,7 @@ def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidenc
 
 
 def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Path) -> Evidence:
-    """One measurement as evidence. What the commands wrote into their run folders is copied to ``artifacts``.
+    """What the commands wrote into their run folders is copied to ``artifacts``.
 
     Raises GoalseekError, ``tampered``, if the ruler is not as it was pinned, before or after, and OSError if the
     measurement failed and the disk is full.
@@ -162,8 +157,8 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
 class OnceFiles(Struct, frozen=True):
     """What commands with ``once = true`` wrote, for later measurements of one tree under one ruler (``label``).
 
-    It lies in the bench's folder, and goes with the bench; no command can write there. ``numbers`` are the guards read
-    from what they printed or their times; None until all of them have run.
+    It lies in the bench's folder, where no command can write, and goes with it. ``numbers`` are the guards read from
+    printed text or times; None until all of them have run.
     """
 
     folder: Path
@@ -176,14 +171,14 @@ class OnceFiles(Struct, frozen=True):
         return self.numbers is not None
 
     def give(self, run_folders: Mapping[Kind, Path], kept_outputs: Path) -> None:
-        """Copies the stored files to where the commands had written them."""
+        """Copy the stored files to where the commands had written them."""
         for kind, run_folder in run_folders.items():
             for path in disk.copy_regular_files(self.folder / kind, run_folder, None, _NO_LIMIT):
                 os.utime(run_folder / path)  # as if it had just been written: it is of this measurement
         disk.copy_regular_files(self.folder / "outputs", kept_outputs, None, _NO_LIMIT)
 
     def take(self, command: VerifyCommand, kind: Kind, run_folder: Path, before: Facts, kept_outputs: Path) -> None:
-        """Stores what a command wrote: files of its run folder that differ from ``before``, and its outputs."""
+        """Store the files of its run folder that differ from ``before``, and its outputs."""
         changed = {path: facts for path, facts in _file_facts(run_folder).items() if before.get(path) != facts}
         self.facts.update({(kind, path): facts for path, facts in changed.items()})
         disk.copy_regular_files(run_folder, self.folder / kind, changed.__contains__, _NO_LIMIT)
@@ -196,7 +191,7 @@ class OnceFiles(Struct, frozen=True):
 
 
 def open_once_files(manifest: Manifest, folder: Path, label: str) -> OnceFiles | None:
-    """The store for this label, emptied if it was for another; None if no command runs once."""
+    """Emptied if it was for another label; None if no command runs once."""
     if not any(command.once for command in manifest.commands):
         return None
     stored = disk.read_object(folder / "done.json")
@@ -214,7 +209,7 @@ def _file_facts(folder: Path) -> Facts:
 
 
 class _Trial:
-    """One measurement under way. ``stale`` are the outputs that it did not write, each with the reason."""
+    """``_stale`` are the outputs that this measurement did not write, each with the reason."""
 
     def __init__(self, verifier: Verifier, spec: MeasurementSpec, log: Sink) -> None:
         self._verifier, self._spec, self._log = verifier, spec, log
@@ -228,7 +223,7 @@ class _Trial:
             self._once.give({kind: run_folder.path for kind, run_folder in self.fresh.items()}, self._outputs)
 
     def run(self, command: VerifyCommand) -> None:
-        """Runs a command. Raises NoNumber where its end, or what it wrote, ends the measurement."""
+        """Raises NoNumber if the command's end, or a file that it wrote, ends the measurement."""
         assert command.sees is not None
         verifier, once = self._verifier, self._once if command.once else None
         if once and once.is_done:
@@ -267,7 +262,7 @@ class _Trial:
             raise NoNumber(Reason.VERIFY_FAILED, why) from None
 
     def _collect_outputs(self, command: VerifyCommand, run_folder: RunFolder) -> None:
-        """Copies what the command hands on. Raises NoNumber where a file is missing, too large, or not its to make."""
+        """Raises NoNumber if an output is missing, too large, or not its to make."""
         if not command.outputs:
             return
         assert command.sees is not None
@@ -326,11 +321,10 @@ class _Trial:
         return value, guards
 
     def _read(self, reading: Reading) -> float:
-        """One number. That of a command with ``sees = "hidden"`` is never read from what candidate code wrote.
+        """The number of a command with ``sees = "hidden"`` is never read from candidate code's files. Raises NoNumber.
 
-        Wall and processor times are in seconds, as ``Supervisor.run`` measures them from outside: they include the
-        start of the sandbox and of the interpreter, not the making of trees; a clock of the command's own does not
-        count. Raises NoNumber.
+        Times are in seconds, as ``Supervisor.run`` measures them from outside: with the start of sandbox and
+        interpreter, without the making of trees.
         """
         if reading.source in TIME_SOURCES:
             result = self.results[reading.command]
@@ -352,7 +346,7 @@ class _Trial:
 
 
 def _refuse_changed_ruler(verifier: Verifier, command: VerifyCommand) -> None:
-    """Raises NoNumber if a command that sees candidate and ruler changed files of the ruler: no number counts then."""
+    """Raises NoNumber if a command that sees candidate and ruler changed files of the ruler."""
     if command.sees != "both":
         return
     prefix, setup = verifier.places.prefix, verifier.manifest.setup

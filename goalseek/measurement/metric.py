@@ -1,7 +1,6 @@
-"""Reading a metric or guard as one finite number: from JSON, from what a command printed, or its time.
+"""Reading a metric or guard as one finite number: from JSON, printed text, or a time.
 
-A file counts only if this measurement wrote it. ``RunFolder`` recognises one that is older, a hard link, or in a
-folder that was replaced.
+A file counts only if this measurement wrote it: ``RunFolder`` finds older files, hard links and replaced folders.
 """
 
 from __future__ import annotations
@@ -35,15 +34,13 @@ _REPLACED = "the run folder was replaced"
 
 
 class NoNumber(Exception):
-    """A measurement ends without a usable number, for a reason of the contract."""
-
     def __init__(self, reason: str, why: str, printed: str = "") -> None:
         super().__init__(why)
         self.failure = Failure(reason, why, printed)
 
 
 def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
-    """The number at ``reading.query`` in a JSON document, or in rows of JSON where ``is_lines``. Raises NoNumber."""
+    """At ``reading.query`` in a JSON document, or in rows of JSON if ``is_lines``. Raises NoNumber."""
     import jmespath
 
     def make_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -72,7 +69,7 @@ def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
 
 
 def read_text(reading: Reading, text: str) -> float:
-    """The number in the one group of ``reading.regex``. Raises NoNumber for no match, or for several."""
+    """The one group of ``reading.regex``. Raises NoNumber for no match, or for several."""
     matches = [match[1] for match in re.finditer(reading.regex or "", text, re.MULTILINE)]
     if not matches:
         raise NoNumber(Reason.NO_METRIC, f"{reading.name}: no match of {reading.regex!r} in {reading.source}")
@@ -88,7 +85,7 @@ def read_text(reading: Reading, text: str) -> float:
 
 
 def to_finite(name: str, value: Any) -> float:
-    """The value as a float. Booleans, texts, lists and objects are no numbers; NaN and infinities are not finite."""
+    """Raises NoNumber for anything but a finite int or float; a boolean is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         kind = {bool: "a boolean", str: "a text", list: "a list", dict: "an object"}.get(type(value), "no number")
         raise NoNumber(Reason.NO_METRIC, f"{name}: {json.dumps(value)[:80]} is {kind}, not a number")
@@ -102,14 +99,11 @@ def to_finite(name: str, value: Any) -> float:
 
 
 class StaleFile(Exception):
-    """A file exists that this measurement did not write; the text says how that shows."""
+    """This measurement did not write the file; the text says how that shows."""
 
 
 class RunFolder(Struct, frozen=True):
-    """An empty folder made for one measurement. ``began`` is its modification time then: no file in it can be older.
-
-    ``clock_lead_ns`` is the time of day minus a clock that nobody can set, at that moment. Both are in nanoseconds.
-    """
+    """``began`` is its first modification time (ns): no file in it is older. ``clock_lead_ns`` is ``_ahead()`` then."""
 
     path: Path
     device: int
@@ -139,7 +133,7 @@ class RunFolder(Struct, frozen=True):
         return file
 
     def stale_reason(self, status: os.stat_result) -> str:
-        """Why a file with this status was not written by this measurement, or ""."""
+        """How the status shows that this measurement did not write the file, or ""."""
         if status.st_nlink > 1:
             return "it is a hard link to another file"
         set_back = min(0, _ahead() - self.clock_lead_ns)  # as much as a clock set back makes later files older
@@ -154,10 +148,7 @@ def _ahead() -> int:
 
 
 def read_file(reading: Reading, folders: Sequence[RunFolder], outputs: Path, stale: Mapping[str, str]) -> float:
-    """The number in the file that was written in the first of the run folders, or else handed on by a command.
-
-    Raises NoNumber if there is none, or if it is among the ``stale`` outputs.
-    """
+    """From the first run folder that has the file, else from the outputs. Raises NoNumber if it is missing or stale."""
     opened = None
     try:
         for folder in folders:

@@ -1,4 +1,4 @@
-"""The ruler: all that a number depends on beside the candidate. Recorded with the baseline, and pinned from then on."""
+"""The ruler: all that a number depends on beside the candidate, pinned with the baseline."""
 
 from __future__ import annotations
 
@@ -35,10 +35,7 @@ _READING_KEYS = ("name", "source", "path", "query", "regex", "matches", "command
 
 
 class Ruler(Struct, frozen=True):
-    """The pinned keys, in plain form, and the digest of the hidden and read-only files of the baseline's tree.
-
-    ``hidden_from`` lists the files of the folder ``scope.hidden_from`` as they were then.
-    """
+    """``files`` is a digest of the baseline's hidden and read-only files; ``hidden_from`` lists that folder's files."""
 
     keys: dict[str, Any]
     files: str
@@ -46,7 +43,7 @@ class Ruler(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The id of this ruler (SHA-256, hex): numbers of two rulers are never compared."""
+        """SHA-256 in hex; numbers of two rulers are never compared."""
         line = to_line(self if self.hidden_from else {"keys": self.keys, "files": self.files})
         return hashlib.sha256(line.encode()).hexdigest()
 
@@ -71,7 +68,7 @@ def ruler_keys(manifest: Manifest) -> dict[str, Any]:
 
 
 def with_pinned_ruler(manifest: Manifest, ruler: Ruler) -> Manifest:
-    """The manifest with the ruler's keys as they were pinned, and everything else as it is now."""
+    """The ruler's keys as they were pinned, and everything else as it is now."""
     plain, keys = to_plain(manifest), _normal_keys(ruler)
     commands = {command["name"]: command for command in plain["verify"]}
     guards = {guard["name"]: guard for guard in plain["guard"]}
@@ -90,7 +87,7 @@ def with_pinned_ruler(manifest: Manifest, ruler: Ruler) -> Manifest:
 
 
 def _with_timeout(pinned: dict[str, Any] | None, current: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A pinned command with the timeout that the manifest gives it now; the usual one where it has no such command."""
+    """With the timeout that the manifest gives it now; the usual one if it has no such command."""
     if pinned is None:
         return None
     timeout = {"timeout": current["timeout"]} if current else {}
@@ -103,7 +100,7 @@ def differing_keys(manifest: Manifest, ruler: Ruler) -> list[str]:
 
 
 def refuse_removed_keys(ruler: Ruler) -> None:
-    """Raises GoalseekError where a pinned key is of an earlier version: its numbers cannot be measured any more."""
+    """Raises GoalseekError if a pinned key is of an earlier version: its numbers cannot be measured any more."""
     names = [f"metric.{key}" for key in _normal_keys(ruler)["metric"] if key not in Metric.__struct_fields__]
     if names:
         was = f"{' and '.join(sorted(names))}, which {'were' if len(names) > 1 else 'was'} removed"
@@ -112,9 +109,9 @@ def refuse_removed_keys(ruler: Ruler) -> None:
 
 
 def _normal_keys(ruler: Ruler) -> dict[str, Any]:
-    """The pinned keys with their paths in the one spelling that a manifest has; rulers were pinned in any.
+    """Pinned keys, their paths in the one spelling that a manifest has; rulers were pinned in any.
 
-    Those of earlier versions are left out if they say what holds without them.
+    Keys of earlier versions are left out if they say what holds without them.
     """
     keys = dict(ruler.keys)
     if keys["metric"].get("repeats") == 1:
@@ -130,18 +127,18 @@ def _normal_keys(ruler: Ruler) -> dict[str, Any]:
 def _normal_table(table: dict[str, Any]) -> dict[str, Any]:
     normal = dict(table)
     for key in _NORMALIZERS.keys() & table.keys():
-        with contextlib.suppress(ValueError):  # what leads out stays as it is, and is refused where it is used
+        with contextlib.suppress(ValueError):  # a path that leads out is refused where it is used
             values = table[key]
             normal[key] = _NORMALIZERS[key](values) if isinstance(values, str) else list(map(_NORMALIZERS[key], values))
     return normal
 
 
 class HeadDifferences(Struct, frozen=True):
-    """What HEAD and the manifest have and the climb has not, in words.
+    """What HEAD and the manifest have and the climb lacks, in words.
 
-    ``keys`` and ``files`` are what a new baseline would adopt, those outside the manifest's folder last. ``code`` is a
-    sentence on writable files of HEAD that no commit since the baseline has, nor the user's commit that the climb's
-    code came from; "" where there are none.
+    ``keys`` and ``files`` are what a new baseline adopts, those outside the manifest's folder last. ``code`` is on
+    writable files of HEAD that no commit since the baseline has, nor the user's commit that the climb's code came from;
+    "" for none.
     """
 
     keys: tuple[str, ...] = ()
@@ -157,7 +154,7 @@ class HeadDifferences(Struct, frozen=True):
 
     @property
     def finding(self) -> Finding | None:
-        """One sentence on all that a new baseline would adopt; None where nothing differs."""
+        """None if nothing differs."""
         noun = "file" if len(self.files) == 1 else "files"
         names = [*self.keys, *([f"{noun} {abbreviate(self.files)}"] if self.files else [])]
         verb, them = ("differ", "them") if len(self.keys) + len(self.files) > 1 else ("differs", "it")
@@ -166,7 +163,7 @@ class HeadDifferences(Struct, frozen=True):
 
 
 def differences_of_head(loaded: ManifestFile, location: Location, baseline: str) -> HeadDifferences:
-    """What differs; ``baseline`` is the commit of the present one, and nothing differs where it is ""."""
+    """``baseline`` is the commit of the present one; nothing differs if it is ""."""
     if not baseline:
         return HeadDifferences()
     scope = manifest_scope(loaded, loaded.manifest, folder_prefix(location.top, loaded.folder))
@@ -208,7 +205,7 @@ def differences_of_head(loaded: ManifestFile, location: Location, baseline: str)
 
 
 def _read_ruler_and_head(location: Location, ledger: str) -> tuple[Ruler, str]:
-    """The ruler of a ledger and the commit of HEAD, by one git process. Raises GitFailed where one is missing."""
+    """By one git process. Raises GitFailed if one is missing."""
     output = git("cat-file", "--batch", git_dir=location.git_dir, stdin=f"{ledger}:ruler.json\nHEAD\n".encode())
     header, _, body = output.partition(b"\n")
     if not header.endswith(b" missing"):
@@ -220,7 +217,7 @@ def _read_ruler_and_head(location: Location, ledger: str) -> tuple[Ruler, str]:
 
 
 def _find_origin(location: Location, baseline: str, scope: Scope) -> str:
-    """The user's commit that the code of a baseline came from, before the changes that were kept under earlier ones."""
+    """The user's commit that a baseline's code came from, before the changes kept under earlier baselines."""
     log = ("log", "--first-parent", "--format=%ce %H %P", baseline, "--not", "HEAD")
     origin = baseline
     for line in git(*log, git_dir=location.git_dir).decode("utf-8", "surrogateescape").splitlines():
@@ -235,14 +232,14 @@ def _find_origin(location: Location, baseline: str, scope: Scope) -> str:
 
 
 def proposer_files(manifest: Manifest, scope: Scope) -> set[str]:
-    """The paths of the programs and scripts that the providers' commands run, and no command of the verifier names."""
+    """Programs and scripts that the providers' commands run, and no command of the verifier names."""
     commands = (table.command or () for table in authors_of(manifest.provider, manifest.search.rotate))
     words = (parse_command(command).words() for command in commands)
     return _files_named((word.text for line in words for word in line if word.is_run), manifest, scope.prefix)
 
 
 def _files_named(words: Iterable[str], manifest: Manifest, prefix: str) -> set[str]:
-    """The paths that these words are, without those that setup or a command of the verifier names as well."""
+    """Without those that setup or a command of the verifier names too."""
     commands = [(command.run, command.cwd) for command in manifest.verify]
     commands += [(manifest.setup.run, ".")] if manifest.setup else []
     verifying = {
@@ -254,7 +251,7 @@ def _files_named(words: Iterable[str], manifest: Manifest, prefix: str) -> set[s
 
 
 def _changed_blobs(location: Location, before: str, after: str) -> dict[str, str]:
-    """The blob that each path which differs between two commits has in the second; zeros where it is gone there."""
+    """The blob of each differing path in the second commit; zeros if it is gone there."""
     if before == after:
         return {}
     listing = ("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", before, after)

@@ -1,4 +1,4 @@
-"""The verifier: the pinned commands of a ruler, how each is run on the bench, and what its exit code means."""
+"""The verifier: a ruler's pinned commands, how each is run on the bench, and what its exit code means."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ _FAILED_TEST = re.compile(  # as pytest and unittest, Go, TAP, GoogleTest, Rust,
 class Verifier(Struct, frozen=True):
     """How to measure: the pinned commands and readings of ``manifest``, run on ``bench``.
 
-    ``baseline_seconds`` are the wall times of the baseline's commands, for ``timeout = "auto"``; empty for the baseline
-    itself. ``refuse_changed`` raises GoalseekError if a source of the ruler outside the repository is not as it was
-    pinned; None where there is none. ``turn`` is called with role and number of each run that begins. ``slot`` is the
-    number of the bench, counted from 0.
+    ``baseline_seconds`` are wall times by command, for ``timeout = "auto"``; empty for the baseline itself.
+    ``refuse_changed`` raises GoalseekError if a source of the ruler outside the repository is not as it was pinned.
+    ``turn`` is called with role and number of each run that begins. ``slot`` counts benches from 0.
     """
 
     manifest: Manifest
@@ -64,10 +63,7 @@ class Verifier(Struct, frozen=True):
 def run_command(
     verifier: Verifier, command: VerifyCommand, root: Path, variables: Mapping[str, str], log: Sink
 ) -> ProgramResult:
-    """Runs one command of the verifier in a tree that is ready, with ``variables`` in its environment.
-
-    A program that cannot be started is a result with exit code 126, not an exception.
-    """
+    """A program that cannot be started is a result with exit code 126, not an exception."""
     arguments = ["sh", "-c", command.run] if isinstance(command.run, str) else list(command.run)
     log.write(f"$ {command.text}\n".encode("utf-8", "replace"))
 
@@ -99,7 +95,6 @@ def environment_for(verifier: Verifier, root: Path, variables: Mapping[str, str]
 
 
 def access_for(verifier: Verifier, command: VerifyCommand, root: Path, terminal: bool = False) -> ProgramAccess:
-    """What a command of the verifier may use: its tree, the run folder, the devices, and its own caches."""
     return ProgramAccess(
         tree=root,
         commands=[command.run],
@@ -113,7 +108,7 @@ def access_for(verifier: Verifier, command: VerifyCommand, root: Path, terminal:
 
 
 def timeout_of(command: VerifyCommand, baseline_seconds: Mapping[str, float]) -> float | None:
-    """Seconds until a command is ended; None for no limit, as for the baseline under "auto"."""
+    """In seconds; None for no limit, as for the baseline under "auto"."""
     if command.timeout != "auto":
         return command.timeout if isinstance(command.timeout, float) else None
     if command.name not in baseline_seconds:
@@ -128,7 +123,7 @@ def has_stop_code(manifest: Manifest, runs: Sequence[CommandRun]) -> bool:
 
 
 def refuse_failed(verifier: Verifier, command: VerifyCommand, result: ProgramResult) -> None:
-    """Raises NoNumber with what a command's end means for the candidate, unless it succeeded."""
+    """Raises NoNumber with what the command's end means for the candidate, unless it succeeded."""
     if result.timed_out:
         limit = format_duration(timeout_of(command, verifier.baseline_seconds) or result.seconds)
         how = ' (timeout = "auto")' if command.timeout == "auto" else ""
@@ -145,7 +140,7 @@ def refuse_failed(verifier: Verifier, command: VerifyCommand, result: ProgramRes
 
 
 def _output_end(command: VerifyCommand, result: ProgramResult) -> str:
-    """The last part of what a command printed; "" if it sees hidden files, because the agent is shown this."""
+    """Empty if the command sees hidden files, because the agent is shown this."""
     if command.sees != "candidate":
         return ""
     printed = b"\n".join(filter(None, (result.stdout.rstrip(), result.stderr.rstrip())))
@@ -155,7 +150,7 @@ def _output_end(command: VerifyCommand, result: ProgramResult) -> str:
 def _last_line(result: ProgramResult) -> str:
     """The failed tests that a command named, else its last line with an error, or the last line of all.
 
-    The line before it is there too where a program only sums up in it. Marks below a line of code count for nothing.
+    If a program only sums up in that line, the line before is there too. Marks below a line of code do not count.
     """
     lines = [line.strip() for line in (result.stdout + b"\n" + result.stderr).decode("utf-8", "replace").splitlines()]
     lines = [line for line in lines if line.strip("|^~ \t")]
@@ -169,7 +164,7 @@ def _last_line(result: ProgramResult) -> str:
 
 
 def run_setup(verifier: Verifier, log: Sink) -> None:
-    """Runs ``setup`` once for this ruler, on the baseline's tree without the hidden files. Raises NoNumber."""
+    """Once for this ruler, on the baseline's tree without the hidden files. Raises NoNumber."""
     setup, stored = verifier.manifest.setup, _storage(verifier)
     if setup is None:
         return
@@ -196,7 +191,7 @@ def run_setup(verifier: Verifier, log: Sink) -> None:
 
 
 def copy_given_folders(verifier: Verifier, below: Path) -> None:
-    """Copies the folders that setup gave into a tree, in place of what an earlier measurement left there."""
+    """Replaces what an earlier measurement left there."""
     if setup := verifier.manifest.setup:
         for name in _given_paths(setup):
             disk.copy_tree(_storage(verifier) / "gives" / name, below / name)

@@ -1,24 +1,7 @@
-"""The accept rule: the sequential test, which asks for the next run or gives the verdict. Pure.
+"""The accept rule: the sequential test, which asks for the next run or gives the verdict.
 
-The baseline is run up to five times. If the first three agree to the last bit the metric is deterministic: one run a
-candidate, keep if strictly better. Otherwise a candidate gets one run and is reverted at once if that is worse than the
-incumbent's median. If it is better it is run again, and the incumbent with it, until the odds of "1.6 sd better"
-against "no better" are high enough to keep, low enough to revert, or eight runs are spent (revert). How high depends on
-how often this session's candidates have turned out real.
-
-A change may change the noise too, so each side is weighed by its own spread: the differences of its own successive
-runs, with the sd of all code as if it were five more of them. After a keep the incumbent's own are few, and the sd of
-all code stands in until it has more. A keep takes three runs of the candidate, all eight where these spread by more
-than 1.2 sd, and as many of the incumbent.
-
-The screen reuses the incumbent's last eight runs; the turns its last three only, since the level may drift. These may
-reject a candidate but not keep it: a keep takes a fresh run of the incumbent, made after the candidate's first. If the
-fresh runs show a shift, the reused ones are left out, and the incumbent is run until there are enough fresh ones.
-
-It is Wald's sequential probability ratio test (1945) with Huber's clipping (1965), on both sides: a run counts for at
-most 1.5 sd. The unequal variances are after Welch (1947).
-Nothing is stored here: the answer follows from what the records tell (``NoiseState``) and from the runs that were made
-for this candidate, so that a killed session goes on where it was.
+Wald's sequential probability ratio test (1945), with Huber's clipping (1965) and unequal variances after Welch (1947).
+Nothing is stored: records (``NoiseState``) and this candidate's runs decide, so a killed session goes on where it was.
 """
 
 from __future__ import annotations
@@ -50,7 +33,7 @@ from goalseek.statistics.noise import (
 from goalseek.values import Outcome, Reason, VerifierRun
 
 MIN_INCUMBENT_RUNS = 3
-REUSED_IN_TURNS = 3
+REUSED_IN_TURNS = 3  # the level may drift: the screen alone reuses all
 SHIFT = 2.5  # sd of the difference between old and fresh runs
 KEEPING_RUNS = 3  # of the candidate
 BETA = 0.3
@@ -67,14 +50,14 @@ def baseline_needs_run(metric: Metric, values: Sequence[float]) -> bool:
 
 
 def alpha_of(metric: Metric, state: NoiseState) -> float:
-    """The share of useless candidates that may be kept. It grows with the share of those tested that were kept."""
+    """The share of useless candidates that may be kept; it grows with the share kept of those tested."""
     if metric.alpha is not None:
         return metric.alpha
     return min(MOST_ALPHA, max(LEAST_ALPHA, (0.2 + 1.5 * state.kept) / (5 + state.tested)))
 
 
 def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> tuple[str, str] | None:
-    """The reason, and one sentence, why no comparison counts: a failure, or a value outside its range on any run."""
+    """Reason and sentence if no comparison counts: a failure, or a value outside its range on any run."""
     if evidence.failure:
         return evidence.failure.reason, evidence.failure.why
     values = [run.value for run in evidence.runs if run.of == "candidate" and run.value is not None]
@@ -85,7 +68,7 @@ def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) ->
 
 
 class AcceptanceRule(Struct, frozen=True):
-    """The rule for one candidate, by what was known before; ``lines_saved`` are the lines by which it is shorter."""
+    """``lines_saved`` are the lines by which the candidate is shorter."""
 
     metric: Metric
     guards: Sequence[Guard]
@@ -94,10 +77,9 @@ class AcceptanceRule(Struct, frozen=True):
     lines_saved: int
 
     def next_step(self, evidence: Evidence) -> NextStep:
-        """The next run that the candidate's verdict needs, or the verdict.
+        """A failure, or a value outside its range, rejects at once; an incumbent that failed is run again first.
 
-        A failure, and a value outside its valid range, reject at once. A guard is judged on its median: with the
-        verdict, and from the candidate's second run on. An incumbent that failed is run again before anything else.
+        A guard is judged on its median: with the verdict, and from the candidate's second run on.
         """
         if evidence.is_incumbent_failing:
             return "incumbent"
@@ -115,13 +97,12 @@ class AcceptanceRule(Struct, frozen=True):
         return step
 
     def plain_verdict(self, evidence: Evidence) -> Verdict:
-        """The verdict by plain comparison of what there is, however noisy the metric may be."""
+        """By plain comparison of the runs so far, however noisy the metric is."""
         verdict = structs.replace(self, metric=structs.replace(self.metric, noise="none")).next_step(evidence)
         assert isinstance(verdict, Verdict)
         return verdict
 
     def _compare_runs(self, runs: Sequence[VerifierRun], candidate_values: Sequence[float]) -> NextStep:
-        """The next step for a candidate that did not fail; a run of the incumbent without a value does not count."""
         metric, state = self.metric, self.state
         if metric.noise == "none":
             return self._compare_plainly(candidate_values) if candidate_values else "candidate"
@@ -138,7 +119,7 @@ class AcceptanceRule(Struct, frozen=True):
         return verdict
 
     def _compare_plainly(self, values: Sequence[float]) -> Verdict:
-        """Keep if strictly better, by ``metric.min_delta`` at least; an exact tie only where it leaves fewer lines."""
+        """Keep if strictly better, by ``metric.min_delta`` at least; an exact tie only if it leaves fewer lines."""
         unit, value, incumbent = self.metric.unit, representative(values), self.state.value
         assert incumbent is not None
         delta = self._delta(value, incumbent)
@@ -166,7 +147,7 @@ class AcceptanceRule(Struct, frozen=True):
     def _compare_under_noise(
         self, runs: Sequence[VerifierRun], candidate_values: Sequence[float], turns_noisy: bool
     ) -> NextStep:
-        """``turns_noisy`` says that these runs are the first in which the same code gave two values."""
+        """``turns_noisy``: these runs are the first in which the same code gave two values."""
         metric, state, incumbent_now = self.metric, self.state, values_of(runs, "incumbent")
         calibrating = turns_noisy or len(state.pairs) < MAX_BASELINE_RUNS - 1
         reused = [] if calibrating else [run.value for run in state.incumbent if state.clock - run.at <= metric.window]
@@ -206,7 +187,7 @@ class AcceptanceRule(Struct, frozen=True):
                 return self._verdict(comparison, Reason.SEED_FIXED, log_odds, bar)
             if is_enough and log_odds >= bar and comparison.gain > 0:
                 verdict = self._verdict(comparison, Reason.BETTER, log_odds, bar)
-                if verdict and not fresh:
+                if verdict and not fresh:  # reused runs may reject a candidate, but not keep it
                     return "incumbent"
                 # As many runs as it may have tell whether those that agree do so by chance.
                 is_open = len(candidate_values) < metric.max_repeats
@@ -255,14 +236,12 @@ class AcceptanceRule(Struct, frozen=True):
 
 
 class BaselineRule(Struct, frozen=True):
-    """The rule for a baseline, which is compared with nothing."""
-
     metric: Metric
     guards: Sequence[Guard]
     commit: str
 
     def next_step(self, evidence: Evidence) -> NextStep:
-        """Another run, until the noise is known, or the verdict; a failure or an invalid value rejects it at once."""
+        """A failure or an invalid value rejects at once."""
         if rejection := rejection_of(self.metric, self.guards, evidence):
             return Verdict(Outcome.REVERTED, *rejection)
         values = values_of(evidence.runs, "candidate")

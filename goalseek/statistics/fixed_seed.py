@@ -1,4 +1,4 @@
-"""Fixed seeds: whether runs that agree to the last bit do so by chance, or because a candidate fixed its seed. Pure."""
+"""Fixed seeds: whether runs agree to the last bit by chance, or because a candidate fixed its seed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def has_fixed_seed(
 ) -> bool:
     """Whether the candidate gave one number under every seed, though its incumbent's runs hardly ever agree so often.
 
-    With three runs or more, those before the last were improbable to agree, and the last agrees too: ``runs`` is how
-    many there are, or will be. More than two before the last are asked of a coarse metric only, and not at the end of
-    a scale, where what is perfect always is. False where the manifest allows that.
+    From three runs on, those before the last were improbable to agree, and the last agrees too; ``runs`` is how many
+    there are, or will be. More than two before the last are asked of a coarse metric only, and not at the end of a
+    scale, where a perfect value always is.
     """
     if len(values) < MIN_CANDIDATE_RUNS or len(set(values)) > 1 or metric.allow_fixed_seed:
         return False
@@ -31,11 +31,11 @@ def has_fixed_seed(
 
 
 def is_tie_improbable(values: Sequence[float], runs: int = 2) -> bool:
-    """Whether so many more runs of the code that gave these values would agree to the last bit less than 1 in 1,000.
+    """Whether ``runs`` more runs of the code that gave these values agree to the last bit less than 1 time in 1,000.
 
     Two normal values on a grid agree with probability p = step / (2·√π·sd), and n of them with p^(n-1)·√(2^(n-1)/n). So
-    no grid that is coarse enough for more may hold all the values: neither decimals that were cut off, nor shares of a
-    number of examples. Nor may so many pairs of the values agree, or nearly. False for fewer than three values.
+    no grid coarse enough for more may hold all the values (cut decimals, shares of a number of examples), nor may so
+    many pairs of them agree, or nearly. False for fewer than three values.
     """
     ordered = sorted(values)
     error = _ROUNDING * math.ulp(max(map(abs, ordered), default=0.0))
@@ -59,7 +59,6 @@ def is_tie_improbable(values: Sequence[float], runs: int = 2) -> bool:
 
 
 def describe_fixed_seed(runs: int) -> str:
-    """Why a candidate with a fixed seed is reverted, after so many runs of it."""
     return (
         f"{runs} runs under different seeds gave the same number: its seed is fixed, and its gain may be that seed's "
         "luck: draw from $GOALSEEK_SEED; metric.allow_fixed_seed = true is for who means it"

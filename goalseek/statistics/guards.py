@@ -1,4 +1,4 @@
-"""Bounds on values: whether one breaks a guard or lies outside its valid range, and the sentence that says so. Pure."""
+"""Bounds on values: whether one breaks a guard or leaves its valid range, as a sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from goalseek.manifest.tables import Guard
 
 
 def guard_violation(guard: Guard, value: float, baseline: float | None) -> str | None:
-    """Which bound of the guard the value breaks, in words; None where it holds."""
+    """A sentence; None if every bound holds."""
     what, limit, more = "", 0.0, ""
     if guard.min is not None and value < guard.min:
         what, limit = "below its minimum,", guard.min
@@ -28,7 +28,7 @@ def guard_violation(guard: Guard, value: float, baseline: float | None) -> str |
 
 
 def guard_warning(guards: Sequence[Guard], who: str, values: Mapping[str, float], baseline: Mapping[str, float]) -> str:
-    """The warning that ``who``, say the baseline, breaks a guard before any candidate; "" where all bounds hold."""
+    """A sentence if ``who``, say the baseline, breaks a guard before any candidate; "" if all bounds hold."""
     for guard in guards:
         if guard.name in values and (why := guard_violation(guard, values[guard.name], baseline.get(guard.name))):
             return f"{who} breaks a guard: {why}; no candidate is kept that does not correct that too"
@@ -36,7 +36,7 @@ def guard_warning(guards: Sequence[Guard], who: str, values: Mapping[str, float]
 
 
 def range_violation(name: str, valid: tuple[float | None, float | None] | None, value: float) -> str | None:
-    """Why the value is not valid, in words; None where it is. An end of None is open."""
+    """A sentence; None if the value is valid. An end of None is open."""
     low, high = valid or (None, None)
     if valid is None or ((low is None or low <= value) and (high is None or value <= high)):
         return None
@@ -46,7 +46,7 @@ def range_violation(name: str, valid: tuple[float | None, float | None] | None, 
 
 
 def format_range(valid: tuple[float | None, float | None]) -> str:
-    """``0 to 1``, ``at least 0``, ``at most 1``: a range of which one end may be open."""
+    """``0 to 1``, ``at least 0``, ``at most 1``."""
     low, high = valid
     if low is not None and high is not None:
         return f"{format_number(low)} to {format_number(high)}"
@@ -54,7 +54,6 @@ def format_range(valid: tuple[float | None, float | None]) -> str:
 
 
 def describe_bounds(guard: Guard, baseline: float | None) -> str:
-    """The bounds of a guard in words; increases and decreases are held against the baseline's value."""
     start = "the baseline" if baseline is None else f"the baseline's {format_number(baseline, guard.unit)}"
     texts = [
         f"at least {format_number(guard.min, guard.unit)}" if guard.min is not None else "",

@@ -1,6 +1,6 @@
-"""The final claim: the difference of two trees that are measured afresh in turn, with Student's 95% interval.
+"""The final claim: the difference of two trees measured afresh in turn, with Student's 95% interval.
 
-It is unbiased whatever was decided before, because no run that led to a decision counts.
+It is unbiased, because no run that led to a decision counts.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _PANELS = 400
 
 
 def is_share(direction: str, before: float, after: float) -> bool:
-    """Whether a difference is given as a share of ``before``, and not in the metric's units.
+    """Whether a difference is a share of ``before``, and not in the metric's units.
 
-    It is not where a value is zero or less, nor where a metric that is minimized comes near zero: a tenth of the other
-    value or less. Later values are near zero then too, so a project does not go from one to the other and back.
+    It is not if a value is zero or less, or a minimized metric comes near zero: a tenth of the other value or less.
+    Later values are near zero then too, so a project does not go from one to the other and back.
     """
     low, high = sorted((before, after))
     return low > 0 and (direction == "maximize" or low > NEAR_ZERO * high)
@@ -31,11 +31,10 @@ def is_share(direction: str, before: float, after: float) -> bool:
 def settle(
     direction: str, pairs: Sequence[tuple[float, float]], all_positive: bool = True, unit: str = ""
 ) -> SettledDifference:
-    """The difference of pairs (before, after), with Student's 95% interval of its mean.
+    """The difference of pairs (before, after). Raises ValueError without a pair.
 
-    As a share (``is_share``) the mean is that of their logarithms' differences: the smaller value for minimize, or the
-    larger for maximize, over the other. ``all_positive`` is whether every value of the climb was more than zero.
-    Raises ValueError without a pair.
+    As a share (``is_share``) the mean is of differences of logarithms: the smaller value for minimize, or the larger
+    for maximize, over the other. ``all_positive``: every value of the climb was more than zero.
     """
     if not pairs:
         raise ValueError("nothing was measured")
@@ -59,10 +58,9 @@ def settle(
 def standard_errors(
     direction: str, pairs: Sequence[tuple[float, float]], repeats: Sequence[Pair], all_positive: bool = True
 ) -> float:
-    """By how many standard errors of their mean the second values of ``pairs`` are better than the first.
+    """By how many standard errors of their mean the second values of ``pairs`` are better; infinite without noise.
 
-    The noise is that of ``repeats``, pairs of successive runs of the same code; where it is 0, any difference is
-    infinitely many. Raises ZeroDivisionError without a pair.
+    ``repeats``, successive runs of the same code, give the noise. Raises ZeroDivisionError without a pair.
     """
     scale = scale_of(direction, all_positive and all(value > 0 for pair in pairs for value in pair))
     gain = mean([scale.x(before) - scale.x(after) for before, after in pairs])

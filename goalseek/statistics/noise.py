@@ -1,4 +1,4 @@
-"""The noise of a metric: the scale on which values are compared, the sd of one run, and what the records tell. Pure."""
+"""The noise of a metric: the scale for comparisons, the sd of one run, and the state folded from records."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ DRIFT_LIMIT = 3.0  # sd; the difference of two medians of five has an sd of abou
 
 
 class Scale(Struct, frozen=True):
-    """x = f(y), lower is better: f is s·log(y) where all values are positive, else s·y; s is 1 for minimize, else -1.
-
-    The sign goes on x, never on y before the log.
-    """
+    """x = f(y), lower is better: f is s·log(y) if all values are positive, else s·y; s is 1 for minimize, else -1."""
 
     sign: int
     logarithmic: bool
@@ -42,11 +39,11 @@ class Scale(Struct, frozen=True):
         return math.exp(self.sign * x) if self.logarithmic else self.sign * x
 
     def better_by(self, value: float, than: float) -> float:
-        """How much better a value is than another, in their units; negative where worse."""
+        """In the values' units; negative if worse."""
         return self.sign * (than - value)
 
     def middle(self, values: Sequence[float]) -> float:
-        """The median, in the values' units; of an even number the scale's mean of the middle two. No value: IndexError.
+        """The median; of an even number the scale's mean of the middle two. Raises IndexError without a value.
 
         On the logarithmic scale that is the geometric mean, so that y and 1/y have the same middle.
         """
@@ -69,11 +66,11 @@ def successive_pairs(values: Sequence[float]) -> tuple[Pair, ...]:
 
 
 def spread(scale: Scale, pairs: Sequence[Pair], others: Iterable[float] = ()) -> float:
-    """The standard deviation of one run on the scale, from ``pairs`` of successive repeats of the same code.
+    """The sd of one run on the scale, from ``pairs`` of successive repeats of the same code.
 
-    r are their differences over √2, so that a slow drift cancels; m = 1.4826·median|r|. The answer is the larger of m
-    and the root mean square of r, clipped at 2.5 m where m > 0, times 1 + 1/n for n differences; never below the
-    smallest step between two values among the pairs and ``others``. It is 0 where all of these are equal.
+    r are their differences over √2, so that a slow drift cancels; m = 1.4826·median|r|. The result is the larger of m
+    and the root mean square of r, clipped at 2.5 m if m > 0, times 1 + 1/n for n differences; never below the smallest
+    step between two values among the pairs and ``others``. It is 0 if all of these are equal.
     """
     ordered = sorted(scale.all({*(value for pair in pairs for value in pair), *others}))
     step = min((after - before for before, after in successive_pairs(ordered)), default=0.0)
@@ -87,10 +84,10 @@ def spread(scale: Scale, pairs: Sequence[Pair], others: Iterable[float] = ()) ->
 
 
 def relative_variance(scale: Scale, values: Sequence[float], sd: float) -> float:
-    """The variance of one run of the code that gave these values in turn, as a multiple of sd²: 1 where sd is 0.
+    """The variance of one run of the code that gave these values in turn, as a multiple of sd²; 1 if ``sd`` is 0.
 
-    ``sd`` is that of all code, and counts as much as five differences between successive values do; none of them
-    counts for more than 2.5 sd. So a few runs that happen to agree are no proof of a small spread.
+    ``sd`` is of all code, and counts as much as five differences do; none of these counts for more than 2.5 sd. So a
+    few runs that happen to agree are no proof of a small spread.
     """
     if sd == 0:
         return 1.0
@@ -99,7 +96,7 @@ def relative_variance(scale: Scale, values: Sequence[float], sd: float) -> float
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle value, or the mean of the middle two. Raises IndexError for none."""
+    """Raises IndexError without a value."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
@@ -110,20 +107,20 @@ def mean(values: Sequence[float]) -> float:
 
 
 def variance(values: Sequence[float]) -> float:
-    """The variance of what the values were drawn from; 0 for one value."""
+    """The sample variance, over n - 1; 0 for one value."""
     middle = mean(values)
     return math.fsum((value - middle) ** 2 for value in values) / max(1, len(values) - 1)
 
 
 def robust_sd(xs: Sequence[float]) -> float:
-    """1.4826 times the median distance from the median; the plain standard deviation where that is 0."""
+    """1.4826 times the median distance from the median; the plain standard deviation if that is 0."""
     center = median(xs)
     robust = MAD_TO_SD * median([abs(x - center) for x in xs])
     return robust or math.sqrt(variance(xs))
 
 
 def solve(rising: Callable[[float], float], result: float, highest: float) -> float:
-    """The argument between 0 and ``highest`` for which a rising function has this result: by halving."""
+    """The argument between 0 and ``highest`` with this result, by bisection."""
     low, high = 0.0, highest
     for _ in range(100):
         middle = (low + high) / 2
@@ -135,12 +132,12 @@ def solve(rising: Callable[[float], float], result: float, highest: float) -> fl
 
 
 def representative(values: Sequence[float]) -> float:
-    """The value that stands for a set of runs: their median, without the first where there are more."""
+    """The median, without the first run if there are more."""
     return median(values[1:] if len(values) > 1 else values)
 
 
 class TimedRun(Struct, frozen=True):
-    """One run that gave a value; ``at`` counts the verifier runs of this epoch up to and with it."""
+    """``at`` counts the verifier runs of this epoch up to this one."""
 
     value: Number
     at: int
@@ -154,15 +151,15 @@ def setting_of(benches: int | None, host: str | None) -> Setting:
 
 
 class NoiseState(Struct, frozen=True):
-    """What is known of the noise under one ruler, and of the incumbent: folded from records, of bounded size.
+    """The noise under one ruler, and the incumbent's runs: folded from records, of bounded size.
 
     ``clock`` counts verifier runs. ``pairs`` are the last 200 pairs of successive repeats of the same code, values as
-    measured. ``incumbent`` are the incumbent's last eight runs, never its lucky first one; ``opening`` are the first
-    five made after it was kept, ``incumbent_runs`` counts those made since. ``value`` is the one in the incumbent's
-    record: everything shows this one for it, and it stays the same while ``incumbent`` grows.
-    ``agreed`` counts repeats that gave the same value to the last bit, ``differed`` says whether one ever did not,
-    ``confirmed`` counts keeps that were run again and agreed. ``tested`` counts the candidates for which the rule
-    gave odds, ``kept`` those among them that it kept. ``pairs`` and the incumbent's runs are all of one setting.
+    measured. ``incumbent`` holds the incumbent's last eight runs, never its lucky first one; ``opening`` the first five
+    after it was kept, ``incumbent_runs`` counts those since. ``value`` is the one in its record: everything shows it,
+    and it stays while ``incumbent`` grows.
+    ``agreed`` counts repeats that were equal to the last bit, ``differed`` says whether one ever was not, ``confirmed``
+    counts keeps that were run again and agreed, ``tested`` candidates for which the rule gave odds, ``kept`` those of
+    them that it kept. ``pairs`` and the incumbent's runs are all of one setting.
     """
 
     clock: int = 0
@@ -187,17 +184,17 @@ class NoiseState(Struct, frozen=True):
         return self.benches, self.host
 
     def under(self, setting: Setting) -> NoiseState:
-        """What of it counts under this setting: under another one neither level nor spread need be the same."""
+        """Without level and spread if the setting is another: neither need be the same there."""
         if setting == self.setting:
             return self
         benches, host = setting
         return structs.replace(self, benches=benches, host=host, pairs=(), incumbent=(), opening=(), incumbent_runs=0)
 
     def after_iteration(self, record: IterationRecord, incumbent: str | None) -> NoiseState:
-        """With a recorded iteration; a baseline begins anew. ``incumbent`` is the commit of the incumbent before it.
+        """A baseline begins anew. ``incumbent`` is the commit of the incumbent before the iteration.
 
-        The runs of a candidate that fixed its seed count as another tree's; and those of the incumbent, if the
-        candidate was begun before the last keep and was measured against an older one.
+        The runs of a candidate that fixed its seed count as another tree's; so do those of the incumbent, if the
+        candidate was begun before the last keep and measured against an older one.
         """
         runs: Sequence[VerifierRun] = record.runs
         others = {"candidate"} if record.reason == Reason.SEED_FIXED else set[str]()
@@ -224,17 +221,12 @@ class NoiseState(Struct, frozen=True):
         return structs.replace(state, value=record.metric.value, tree=record.tree_hash or "", ruler=ruler)
 
     def after_measurement(self, value: float, code: tuple[str, str]) -> NoiseState:
-        """With a run outside an iteration, made alone, which is a repeat if it ran the incumbent's code."""
+        """A run outside an iteration, made alone; a repeat if it ran the incumbent's code."""
         is_repeat = code == (self.tree, self.ruler) and self.setting == (None, None)
         side = "incumbent" if is_repeat else "other"
         return self.with_runs((VerifierRun(side, value, 0, 0.0),))
 
     def with_runs(self, runs: Sequence[VerifierRun]) -> NoiseState:
-        """With more runs of the incumbent, of a candidate or of another tree, whatever their verdict.
-
-        Where repeats differ for the first time, the incumbent's runs and differences from before are forgotten: they
-        are of a metric that seemed not to move.
-        """
         if not runs:
             return self
         fresh = timed_runs(self.clock, runs, "incumbent")
@@ -242,7 +234,7 @@ class NoiseState(Struct, frozen=True):
         agreed = sum([before == after for before, after in repeats])
         has_difference = agreed < len(repeats)
         state = self
-        if has_difference and not self.differed:
+        if has_difference and not self.differed:  # earlier runs are of a metric that seemed not to move
             state = structs.replace(self, incumbent=(), opening=(), incumbent_runs=0, pairs=(), differed=True)
         return structs.replace(
             state,
@@ -258,12 +250,12 @@ class NoiseState(Struct, frozen=True):
 
 
 def values_of(runs: Sequence[VerifierRun], side: str) -> list[float]:
-    """The values of the candidate's or the incumbent's runs that have one, in their order."""
+    """In their order, without runs that have no value."""
     return [run.value for run in runs if run.of == side and run.value is not None]
 
 
 def timed_runs(clock: int, runs: Sequence[VerifierRun], side: str) -> tuple[TimedRun, ...]:
-    """The candidate's or the incumbent's runs that have a value, numbered on from ``clock``."""
+    """Numbered on from ``clock``; runs without a value count, but are left out."""
     numbered = enumerate(runs, clock + 1)
     return tuple([TimedRun(run.value, at) for at, run in numbered if run.of == side and run.value is not None])
 
@@ -271,7 +263,7 @@ def timed_runs(clock: int, runs: Sequence[VerifierRun], side: str) -> tuple[Time
 def repeats_of(state: NoiseState, runs: Sequence[VerifierRun]) -> tuple[Pair, ...]:
     """The successive repeats of the same code among ``runs``; of the incumbent, its last run before them too.
 
-    Where the incumbent has no run that counts, its ``value`` is taken for one until repeats have differed.
+    If the incumbent has no run that counts, its ``value`` is taken for one until repeats have differed.
     """
     last = [run.value for run in state.incumbent[-1:]]
     if not last and not state.differed and state.value is not None:
@@ -280,10 +272,7 @@ def repeats_of(state: NoiseState, runs: Sequence[VerifierRun]) -> tuple[Pair, ..
 
 
 def drift_warning(direction: str, state: NoiseState) -> str | None:
-    """One sentence where the incumbent's last five runs are not where its first five were; None where they are.
-
-    The two sets of five share no run with each other, nor with the runs for which it was kept.
-    """
+    """None unless the incumbent's last five runs moved from its first five since it was kept."""
     if state.incumbent_runs < 2 * OPENING_RUNS:
         return None
     scale = scale_of(direction, state.all_positive)
@@ -297,7 +286,7 @@ def drift_warning(direction: str, state: NoiseState) -> str | None:
 
 
 def cost_of_deciding(manifest: Manifest, is_noisy: bool, seconds: float) -> str:
-    """One sentence; ``seconds`` are what one measurement takes, ``is_noisy`` whether the same code gave two values."""
+    """One sentence; ``seconds`` is the time of one measurement, ``is_noisy`` that the same code gave two values."""
     metric = manifest.metric
     if metric.noise == "none":
         sentences = [f"one run a candidate, {format_duration(seconds)}, decided by plain comparison"]

@@ -1,4 +1,4 @@
-"""Noise report of repeat runs of unchanged code: what they show, what their noise costs a climb, what to do. Pure."""
+"""Noise report of repeat runs of unchanged code: findings, the cost of noise in a climb, advice."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ POWER = ((1.5, 0.5), (2.0, 0.75), (2.5, 0.88), (3.0, 0.95))
 
 
 class NoiseReport(Struct, frozen=True):
-    """What ``values`` of unchanged code show.
+    """``sd``, its 90% ``interval``, and ``drift`` are shares if ``in_percent``, else in the metric's units.
 
-    ``sd``, its 90% ``interval``, and ``drift`` are shares where ``in_percent``, else in the metric's units. Drift is
-    the change over all runs by the slope, positive where the values got better, None where it is not clear.
-    ``skew`` is positive where the longer tail is on the worse side, None where there are too few values to tell.
+    ``drift`` is the change over all runs by the slope, positive if better, None if it is not clear. ``skew`` is
+    positive if the longer tail is on the worse side, None for too few values.
     """
 
     values: tuple[float, ...]
@@ -45,7 +44,7 @@ class NoiseReport(Struct, frozen=True):
 
 
 def noise_report(direction: str, values: Sequence[float]) -> NoiseReport:
-    """What the values show, in the order in which they were measured. Raises ValueError for fewer than two."""
+    """``values`` are in the order of measurement. Raises ValueError for fewer than two."""
     if len(values) < 2:
         raise ValueError("noise is seen in two runs at least")
     in_percent = all(value > 0 for value in values)
@@ -69,14 +68,13 @@ def noise_report(direction: str, values: Sequence[float]) -> NoiseReport:
 
 
 def sd_interval(sd: float, count: int) -> tuple[float, float]:
-    """Where the true sd lies nine times in ten, from that of ``count`` normal values: its square is chi-squared."""
+    """The 90% interval of the true sd, from that of ``count`` normal values: its square is chi-squared."""
     freedom = count - 1
     low, high = chi_squared_quantile(0.95, freedom), chi_squared_quantile(0.05, freedom)
     return sd * math.sqrt(freedom / low), sd * math.sqrt(freedom / high)
 
 
 def chi_squared_quantile(probability: float, freedom: int) -> float:
-    """The value below which a share of ``probability`` of the chi-squared distribution lies."""
     shape = freedom / 2
 
     def distribution(value: float) -> float:
@@ -96,21 +94,21 @@ def chi_squared_quantile(probability: float, freedom: int) -> float:
 
 
 def skewness(xs: Sequence[float]) -> float:
-    """The third central moment over the second to the power 3/2. Raises ZeroDivisionError where all are equal."""
+    """The third central moment over the second to the power 3/2. Raises ZeroDivisionError if all are equal."""
     middle = mean(xs)
     second, third = (mean([(x - middle) ** power for x in xs]) for power in (2, 3))
     return third / float(second**1.5)
 
 
 def expected_false_keeps(candidates: int) -> float:
-    """How many of so many useless candidates keep-if-better keeps: H(N+1) - 1, the records after the baseline's."""
+    """Keeps of useless candidates by keep-if-better: H(N+1) - 1, the records after the baseline's."""
     return math.fsum(1 / rank for rank in range(2, candidates + 2))
 
 
 def false_gain(sd: float, candidates: int) -> float:
-    """How much better than the baseline the best of so many useless candidates seems, on average, in units of ``sd``.
+    """sd·Φ⁻¹(p): the mean gain that the best of so many useless candidates seems to have over the baseline.
 
-    It is sd·Φ⁻¹(p); p is Blom's (1958) for the largest of N+1 normal values, the baseline's among them.
+    p is Blom's (1958) for the largest of N+1 normal values, the baseline's among them.
     """
     count = candidates + 1
     return sd * _normal_quantile((count - 0.375) / (count + 0.25))
@@ -134,7 +132,7 @@ def power_line(sd: float) -> tuple[tuple[float, float], ...]:
 
 
 def _drift(scale: Scale, values: Sequence[float]) -> float | None:
-    """The change from first to last along Theil and Sen's slope, where Kendall's test is sure of one (5%)."""
+    """The change from first to last along Theil and Sen's slope; None unless Kendall's test is sure of one (5%)."""
     xs, count = scale.all(values), len(values)
     steps = [(xs[later] - xs[earlier], later - earlier) for later in range(count) for earlier in range(later)]
     score = sum((step > 0) - (step < 0) for step, _ in steps)
@@ -145,11 +143,10 @@ def _drift(scale: Scale, values: Sequence[float]) -> float | None:
 
 
 class PlannedClimb(Struct, frozen=True):
-    """The climb that the figures are for: the metric, the iterations planned, the ``seconds`` that one run takes.
+    """``seconds`` is the time of one run; ``direction`` is None if unknown. ``is_project``: there is a manifest.
 
-    ``direction`` is None where nobody said which is better. ``source`` is the metric's; ``is_project`` says that there
-    is a manifest. ``fixed_seed`` is a note on code that fixes a seed, "" where none is known. ``draws_seed`` says that
-    its code takes ``GOALSEEK_SEED`` already.
+    ``fixed_seed`` is a note on code that fixes a seed, "" if none is known. ``draws_seed``: its code takes
+    ``GOALSEEK_SEED``.
     """
 
     direction: str | None
@@ -162,12 +159,12 @@ class PlannedClimb(Struct, frozen=True):
     draws_seed: bool = False
 
     def wished_gain(self, middle: float) -> float | None:
-        """``min_delta`` in the metric's units, for a metric with this median; None where none is set."""
+        """``min_delta`` in the metric's units, for this median; None if none is set."""
         return parse_share(self.min_delta, middle) or None
 
 
 def findings(report: NoiseReport, climb: PlannedClimb) -> list[tuple[str, str]]:
-    """What the values show, and what their noise costs the climb, as pairs of a heading and a sentence."""
+    """Pairs of a heading and a sentence."""
     count, middle = len(report.values), format_number(report.middle)
     if report.deterministic:
         text = f"{count} runs gave {middle}, equal to the last bit"
@@ -213,7 +210,7 @@ def findings(report: NoiseReport, climb: PlannedClimb) -> list[tuple[str, str]]:
 
 
 def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:
-    """What to do about the noise, the most useful step first."""
+    """The most useful step first."""
     if report.deterministic:
         doctor = (
             "goalseek doctor breaks every writable file, to see that the number moves"
@@ -241,7 +238,7 @@ def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:
 
 
 def wall_time_hint(values: Sequence[float]) -> str | None:
-    """A hint at processor time, for wall times that differ by more than a tenth; None for others."""
+    """None unless the times differ by more than a tenth."""
     spread = (max(values) - min(values)) / median(values)
     if spread <= LARGE_SPREAD:
         return None
@@ -252,7 +249,7 @@ def wall_time_hint(values: Sequence[float]) -> str | None:
 
 
 def fixed_seed_hint(seconds: float) -> str | None:
-    """A hint at a fixed seed, for identical values of runs that took ``seconds`` each; None where they were short."""
+    """For identical values of runs that took ``seconds`` each; None if they were short."""
     if seconds < LONG_SECONDS:
         return None
     return (
@@ -269,7 +266,7 @@ def _side(gain: float, climb: PlannedClimb) -> str:
 
 
 def _effect(report: NoiseReport, size: float) -> str:
-    """In the metric's units, and as a share of the median where that has a meaning."""
+    """In the metric's units, and as a share of the median if that has a meaning."""
     if not report.in_percent:
         return format_number(size, digits=3)
     return f"{format_number(size * report.middle, digits=3)} ({format_percent(size)})"
@@ -280,7 +277,7 @@ def _size(report: NoiseReport, size: float) -> str:
 
 
 def count_cases(values: Iterable[float]) -> int | None:
-    """The least number of cases, at most 30, that all are shares of; None if there is none, or all are 0, ½, 1"""
+    """The least number of cases, at most 30, that all are shares of; None if there is none, or all are 0, ½, 1."""
     distinct = set(values)
     counts = range(2, MOST_CASES + 1)
     count = next((n for n in counts if all(0 <= x <= 1 and round(x * n) / n == x for x in distinct)), 2)

@@ -1,6 +1,6 @@
-"""Rotation: whose turn it is to propose, and what each proposer gained for its time and money. Folded from records.
+"""Rotation: whose turn it is to propose, and what each proposer gained for its time and money.
 
-A proposer goes by provider and model, as ``ProviderTable.label`` gives them; without its session it is another one.
+A proposer is a provider and model, as ``ProviderTable.label`` gives them; without its session it is another one.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _HOUR = 3600.0
 
 
 def author_of(provider: str, model: str, turn: str) -> str:
-    """The proposer of a record with this provider and model; it has a fresh turn only where that is its own."""
+    """The proposer of a record: the turn if that is a fresh one of this label, else the label."""
     label = f"{provider} {model}" if model else provider
     return turn if turn == fresh_turn(label) else label
 
 
 def fresh_turn(own: str) -> str:
-    """The name of the turns of ``fresh``, in which the provider ``own`` is without its session."""
+    """Name of the turns of ``fresh``, in which the provider ``own`` is without its session."""
     return f"{own} {FRESH}"
 
 
 class KeptGain(Struct, frozen=True):
-    """By how much a kept change's value is higher than its incumbent's, and its logarithm: 0 where there is none."""
+    """Value minus the incumbent's, and the same of logarithms: 0 if there is none."""
 
     iteration: int
     author: str
@@ -41,7 +41,7 @@ class KeptGain(Struct, frozen=True):
 
 
 class Effort(Struct, frozen=True):
-    """A proposer's sums under one ruler. ``is_priced`` says whether the dollars of all its tokens are known."""
+    """Sums under one ruler. ``is_priced``: the dollars of all tokens are known."""
 
     tried: int = 0
     kept: int = 0
@@ -52,14 +52,14 @@ class Effort(Struct, frozen=True):
     is_priced: bool = True
 
     def with_gain(self, gain: KeptGain, count: int) -> Effort:
-        """With ``count`` kept changes more: 1 or -1."""
+        """``count`` is 1 or -1."""
         kept, difference, ratio = self.kept + count, self.difference, self.ratio
         difference, ratio = (difference + count * gain.difference, ratio + count * gain.ratio) if kept else (0.0, 0.0)
         return structs.replace(self, kept=kept, difference=difference, ratio=ratio)
 
 
 class Turn(Struct, frozen=True):
-    """Who is asked next: the first of ``names``, and where that is closed the next. ``is_new``: it begins here."""
+    """The first of ``names`` is asked, or the next if that is closed. ``is_new``: the turn begins here."""
 
     names: tuple[str, ...]
     why: str = ""
@@ -72,10 +72,10 @@ class Turn(Struct, frozen=True):
 
 
 class Rotation(Struct, frozen=True):
-    """Whose ``turn`` it was last, since iteration ``began``, and the tries in it since the last kept change.
+    """``tries`` counts those of ``turn``, which began at iteration ``began``, since the last kept change.
 
-    ``has_kept`` says whether the last change was kept in this turn, ``after_plateau`` whether the turn began after a
-    plateau. ``efforts`` are by proposer, ``kept`` the newest gains, which can be taken back.
+    ``has_kept``: the last change was kept in this turn; ``after_plateau``: the turn began after a plateau. ``kept`` are
+    the newest gains, which can be taken back.
     """
 
     turn: str = ""
@@ -87,10 +87,7 @@ class Rotation(Struct, frozen=True):
     kept: tuple[KeptGain, ...] = ()
 
     def after(self, record: IterationRecord, incumbent: str | None = None) -> Rotation:
-        """With one more iteration; one that was begun before the present turn is no try of it.
-
-        ``incumbent`` is the commit of the incumbent before it, None where that does not matter.
-        """
+        """One begun before the present turn is no try of it. ``incumbent`` is the commit before it; None ignores it."""
         turn, usage = record.turn_of or "", record.usage
         author = author_of(record.provider, record.model, turn)
         effort = self.efforts.get(author, Effort())
@@ -107,7 +104,7 @@ class Rotation(Struct, frozen=True):
         if record.outcome != Outcome.KEPT:
             tries = following.tries + (record.reason not in PROVIDER_FAILED and not is_late)
             return structs.replace(following, tries=tries, efforts={**self.efforts, author: effort})
-        if author not in (STACK, following.turn):  # the turn is now that of whoever proposed the kept change
+        if author not in (STACK, following.turn):  # its proposer has the turn now
             following = structs.replace(following, turn=author, began=record.iteration)
         before, after = record.metric.incumbent, record.metric.value
         difference = after - before if before is not None and after is not None else 0.0
@@ -118,7 +115,7 @@ class Rotation(Struct, frozen=True):
         return structs.replace(following, efforts=efforts, kept=kept)
 
     def without(self, iterations: Collection[int]) -> Rotation:
-        """Without the gains of the changes that these iterations kept, which were taken back."""
+        """Without the gains of these iterations, whose changes were taken back."""
         efforts = dict(self.efforts)
         for gain in self.kept if iterations else ():
             if gain.iteration in iterations:
@@ -126,11 +123,11 @@ class Rotation(Struct, frozen=True):
         return structs.replace(self, efforts=efforts)
 
     def next_turn(self, search: Search, own: str) -> Turn:
-        """Whose turn the next iteration is. ``own`` is the provider's name and model.
+        """``own`` is the provider's name and model.
 
-        Turns go round: after a plateau it is that of the next in ``search.rotate``, and after the last the provider's
-        own. While one whose turn began so is closed, those after it are asked. Before the first plateau, and after a
-        kept change, the provider itself is asked alone.
+        After a plateau the turn goes to the next in ``search.rotate``, and after the last to the provider. While one
+        whose turn began so is closed, those after it are asked. Before the first plateau, and after a kept change, the
+        provider alone is asked.
         """
         others = (fresh_turn(own) if label == FRESH else label for label in labels_of(search))
         names = tuple(dict.fromkeys((own, *others)))
@@ -160,11 +157,10 @@ def labels_of(search: Search) -> tuple[str, ...]:
 
 
 class Proposer(Struct, frozen=True):
-    """What a proposer has gained under one ruler, for its money and time.
+    """``gain`` is a share of the first incumbent if ``in_percent``, else in the metric's units.
 
-    ``gain`` is a share of the first incumbent where ``in_percent``, else in the metric's units. The rates, by the hour
-    of active time, measuring included, are of the same kind, as small gains add up: on a logarithmic scale they are of
-    logarithms.
+    The rates are of the same kind, by the hour of active time, measuring included. On a logarithmic scale they are of
+    logarithms, since small gains add up.
     """
 
     name: str
@@ -196,14 +192,14 @@ class Proposer(Struct, frozen=True):
 
 
 def proposer_lines(turn: Turn, proposers: Sequence[Proposer], unit: str) -> list[tuple[str, str]]:
-    """Who proposes next and why, and what each has gained, as (label, text); nothing of one proposer alone."""
+    """As (label, text); nothing of one proposer alone."""
     if not turn.why and len(proposers) < 2:
         return []
     return [("proposes", turn.in_words()), *(("", f"{each.name}: {each.in_words(unit)}") for each in proposers)]
 
 
 def proposers_of(rotation: Rotation, scale: Scale) -> tuple[Proposer, ...]:
-    """Everyone who has proposed under this ruler, in the order in which they first did."""
+    """In the order in which they first proposed."""
     proposers = []
     for name, effort in rotation.efforts.items():
         # Successive gains over each incumbent add up: of logarithms, or differences.

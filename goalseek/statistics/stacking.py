@@ -1,13 +1,7 @@
-"""Stacking: which rejected candidates of one tip are worth a try together, as one candidate without a proposal. Pure.
+"""Stacking: rejected candidates of one tip that are tried together, as one candidate without a proposal.
 
-A gain that is too small to be recognized alone may be recognized together with others, and two halves may pay only
-together. So after eight candidates of a tip, and then after every four, the nearest misses are tried together: two or
-three of the best five, those whose gains add up to most. A tip that is beaten sooner needs no such help. A gain is
-estimated as the mean of a normal distribution after its runs, with a prior of -0.5 sd and a deviation of 1 sd: a first
-run that was a little worse counts for less than three runs.
-
-On landscapes whose truth is known this finds about twice as much where gains are many and small, and loses nothing
-where they are large; ``tests/benchmarks/search.py`` measures it.
+Small gains may be recognized only together, and two halves may pay only together. On landscapes of known truth it finds
+about twice as much if gains are many and small, and loses nothing if they are large (``tests/benchmarks/search.py``).
 """
 
 from __future__ import annotations
@@ -21,11 +15,11 @@ from goalseek.statistics.noise import NoiseState, mean, median, scale_of, spread
 from goalseek.values import Reason
 
 ELIGIBLE = (Reason.WORSE, Reason.WITHIN_NOISE, Reason.TIE, Reason.BELOW_MIN_DELTA)
-CANDIDATES_BEFORE = 8
+CANDIDATES_BEFORE = 8  # a tip that is beaten sooner needs no help
 CANDIDATES_BETWEEN = 4
 NEAREST = 5
 SIZES = (2, 3)
-PRIOR_GAIN = -0.5  # sd
+PRIOR_GAIN = -0.5  # sd; the prior is normal, with a deviation of 1 sd
 PRIOR_RUNS = 1  # the prior counts as much as so many runs
 LEAST_GAIN = -1.5  # sd; what is farther off is no near miss
 LOOK_BACK = 100
@@ -33,7 +27,7 @@ Stack = tuple[int, ...]  # the iterations whose changes are tried together, in r
 
 
 def is_stacking(search: Search, metric: Metric, noise: NoiseState) -> bool:
-    """Whether rejected candidates are tried together: by ``auto`` where the same code gave different values."""
+    """``auto`` stacks if the same code gave different values."""
     is_noisy = metric.noise == "always" or (metric.noise == "auto" and noise.differed)
     return search.stack == "always" or (search.stack == "auto" and is_noisy)
 
@@ -41,10 +35,10 @@ def is_stacking(search: Search, metric: Metric, noise: NoiseState) -> bool:
 def next_stack(
     newest_first: Iterable[IterationRecord], direction: str, noise: NoiseState, refused: Iterable[Stack] = ()
 ) -> Stack:
-    """The iterations to try together next; none where a proposal is due, or where no set is left.
+    """Empty if a proposal is due, or no set is left.
 
-    ``newest_first`` are the records since the last kept change, all measured against the present incumbent; only the
-    last LOOK_BACK are looked at. ``refused`` are sets that no record names yet and that came to nothing.
+    ``newest_first`` are the records since the last kept change, measured against the present incumbent. ``refused`` are
+    sets that came to nothing and are in no record.
     """
     records = list(islice(newest_first, LOOK_BACK))
     since_stack = list(takewhile(lambda record: not record.stacked, records))
@@ -60,7 +54,7 @@ def next_stack(
 
 
 def _near_misses(records: Sequence[IterationRecord], direction: str, noise: NoiseState) -> Iterator[tuple[int, float]]:
-    """Rejected candidates, each with the estimate of its gain in sd of one run, positive where better."""
+    """Iterations with the posterior mean of their gain, in sd of one run; positive if better."""
     scale = scale_of(direction, noise.all_positive)
     gains: list[tuple[int, float, int]] = []
     for record in records:
