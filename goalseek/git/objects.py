@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import io
 import itertools
 import os
 import re
@@ -97,6 +98,13 @@ class BatchReply:
         while line != b"end":
             yield line
             line = self.next_line()
+
+    def rest(self) -> bytes:
+        """What follows the first line, up to the line "end"; a patch may be large: it is held twice at most."""
+        content = io.BytesIO()
+        for line in itertools.islice(self.lines(), 1, None):
+            content.write(line + b"\n")
+        return content.getvalue()
 
     def fields(self) -> Iterator[bytes]:
         """The fields of a -z listing, up to the line "end", which marks its end."""
@@ -406,20 +414,17 @@ class Objects:
         """The difference of two trees as a patch, renames not followed. Raises MissingObject for an unknown tree."""
         if before == after:
             return b""
-        _, *lines = self._compare(_PATCH, before, after).lines()  # the first has the hashes of the trees
-        return b"".join(line + b"\n" for line in lines)
+        return self._compare(_PATCH, before, after).rest()  # the first line has the hashes of the trees
 
     def diff(self, before: str, after: str) -> Diff:
         """The patch from one tree to another, as ``git apply`` takes it. Raises MissingObject for an unknown tree."""
         if before == after:
             return Diff(after)
-        _, *lines = self._compare(_DIFF, before, after).lines()
-        if not lines:  # a tree of an old git may have a mode that only looks like another one
-            return Diff(after)
-        end_of_counts = lines.index(b"")
-        rows = [line.split(b"\t") for line in lines[:end_of_counts]]  # a binary file has no counts
+        # Both are empty where a tree of an old git has a mode that only looks like another one.
+        counts, _, patch = self._compare(_DIFF, before, after).rest().partition(b"\n\n")
+        rows = [line.split(b"\t") for line in counts.splitlines()]  # a binary file has no counts
         added, removed = (sum(int(row[side]) for row in rows if row[side].isdigit()) for side in (0, 1))
-        return Diff(after, b"".join(line + b"\n" for line in lines[end_of_counts + 1 :]), added, removed)
+        return Diff(after, patch, added, removed)
 
     def _compare(self, command: tuple[str, ...], before: str, after: str) -> BatchReply:
         reply = self._processes.send(command, f"{before} {after}\nend\n".encode())

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -173,3 +174,17 @@ def test_scratch_files_of_the_dead_go_and_of_the_living_stay(tmp_path: Path, pro
         (scratch / name).touch()
     remove_scratch_files((tmp_path / "objects.git", tmp_path / "gone.git"))
     assert sorted(path.name for path in scratch.iterdir()) == sorted([f"{own}-7", f"index-{own}", "notes"])
+
+
+def test_a_large_patch_is_held_no_more_than_a_few_times(opened: tuple[Project, Objects]) -> None:
+    _, objects = opened
+    empty = objects.write_tree({})
+    tree = objects.splice(empty, {"large": Entry("100644", objects.write_bytes(b"line\n" * 300_000))})
+    tracemalloc.start()
+    try:
+        diff = objects.diff(empty, tree)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (diff.lines_added, len(diff.patch) > 1_800_000) == (300_000, True)
+    assert peak < 4 * len(diff.patch)
