@@ -1,4 +1,4 @@
-"""Asking for a proposal: the brief, the prompt, the launch of the agent, and what the call costs.
+"""Asking for a proposal: the brief, the prompt, the launch of the agent, and the cost of the call.
 
 It imports the floors up to project.
 """

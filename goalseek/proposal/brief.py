@@ -1,4 +1,4 @@
-"""The brief: the JSON that the agent gets about the climb, with rule and measurement in words as it may know them.
+"""The brief: the JSON about the climb, with rule and measurement in words, as the agent may know them.
 
 It has at most 32 KiB; its history is newest first and always has the best. ``manifest/brief.schema.json`` declares it.
 """
@@ -58,7 +58,7 @@ _READ_FROM = {
 def make_brief(
     context: Context, history: Sequence[PastIteration], manifest: Manifest, standing: Standing, scope: Scope
 ) -> dict[str, Any]:
-    """The brief; its history is as long as 32 KiB of JSON allow. ``standing`` is that of ``Standing.for_run``."""
+    """The history is as long as 32 KiB of JSON allow. ``standing`` is that of ``Standing.for_run``."""
     guards_before = standing.baseline.guards if standing.baseline else {}
     guards_now = standing.incumbent.guards if standing.incumbent else {}
     kept: list[dict[str, Any]] = []
@@ -138,7 +138,7 @@ def as_json(brief: dict[str, Any]) -> str:
 
 
 def remaining_budget(limits: Limits, standing: Standing) -> dict[str, Any]:
-    """What is left of each limit that is set: of the run's or of all runs', whichever is less."""
+    """The remainder of each limit, the run's or that of all runs, whichever is less."""
     remaining: dict[str, Any] = {}
     keys = {StopReason.TIME: "seconds", StopReason.COST: "cost_usd"}
     for budget in budgets_of(limits, standing):
@@ -229,7 +229,7 @@ def describe_rule(metric: Metric, state: NoiseState) -> str:
 
 
 def describe_smallest_gain(metric: Metric, state: NoiseState) -> str:
-    """The smallest gain that the rule recognizes, for an author who looks for it before the measurement."""
+    """For an author who looks for it before the measurement."""
     least = parse_share(metric.min_delta, abs(state.value or 0.0))
     sd = _sd_in_units(metric, state) if _is_noisy(metric, state) else 0.0
     if sd == 0:
@@ -243,14 +243,14 @@ def _is_noisy(metric: Metric, state: NoiseState) -> bool:
 
 
 def _sd_in_units(metric: Metric, state: NoiseState) -> float:
-    """The standard deviation of one run of the same code, in the metric's units; 0 where it is not known."""
+    """The standard deviation of one run of the same code, in the metric's units; 0 if unknown."""
     scale = scale_of(metric.direction, state.all_positive)
     sd = spread(scale, state.pairs, [run.value for run in state.incumbent])
     return sd * abs(state.value or 0.0) if scale.logarithmic else sd
 
 
 def describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) -> Iterator[str]:
-    """The steps of a measurement: commands that see the candidate alone as they are; of others only that they exist."""
+    """The commands as they are that see the candidate alone; of others only that they exist."""
     metric, seconds = manifest.metric, standing.baseline.seconds if standing.baseline else {}
     previous = ""
     for command in manifest.commands:

@@ -1,4 +1,4 @@
-"""Calls to a provider: what an iteration asks with, the ``Call`` with its prompt, its watch and its recording."""
+"""Calls to a provider: the ``Call`` with its prompt, its watch and its recording."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LOOKS_SHARE = 0.02  # of the time, at most, is spent on reading what the progra
 
 
 class Briefing(Struct, frozen=True):
-    """What all calls of one iteration are made from: its context, the past tries, and the brief of both."""
+    """The common input of all calls of one iteration."""
 
     project: Project
     config: Config
@@ -60,7 +60,7 @@ class Briefing(Struct, frozen=True):
     standing: Standing  # the one at which the workspace stands
 
     def at(self, standing: Standing) -> Briefing:
-        """The same for a workspace that stands at a later incumbent: another change was kept meanwhile."""
+        """For a workspace that stands at a later incumbent, as another change was kept meanwhile."""
         assert standing.incumbent and standing.best
         incumbent, best = standing.incumbent, standing.best.value
         context = structs.replace(
@@ -79,26 +79,22 @@ def brief_iteration(
 
 
 class CallEdits(Protocol):
-    """The edits of one call in the workspace."""
-
     def save(self, secrets: Redactor) -> tuple[Edit, ...] | None:
-        """Store them; None where they cannot be kept: then they were undone, as where one holds a credential."""
+        """Store them; None if that fails, or one holds a credential: then they are undone."""
 
     def undo(self) -> None:
-        """Bring the workspace back to where the call began."""
+        """Bring the workspace back to the call's start."""
 
 
 class _IterationCall(AgentLaunch, kw_only=True):
-    """The host of a call of an iteration. ``sent_prompt`` is what was asked last, ``edits`` are None for a plan's."""
-
     briefing: Briefing
     request: Request
     name: str
     nonce: str
     workspace: Workspace
-    edits: CallEdits | None = None
+    edits: CallEdits | None = None  # None for a plan
     recordings: Path | None = None
-    sent_prompt: str = ""
+    sent_prompt: str = ""  # the last one
 
     def note_prompt(self, prompt: str) -> None:
         self.sent_prompt = prompt
@@ -199,7 +195,7 @@ class _IterationCall(AgentLaunch, kw_only=True):
 
 
 def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = None) -> Call:
-    """The call of a provider in the workspace, with its prompt. A reviewer has another HOME, and begins anew always."""
+    """The call of a provider in the workspace. A reviewer has another HOME, and always a new session."""
     project, config, context = briefing.project, briefing.config, briefing.context
     limits = config.manifest.limits
     bounds = [  # the provider's limit, or what is left of run or invocation where that is less
@@ -258,7 +254,7 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
 
 
 def credentials_of(manifest: Manifest) -> Redactor:
-    """Finds the credentials that the manifest passes on: the output of a crash may hold one, and so may a change."""
+    """The credentials that the manifest passes on: the output of a crash may hold one, and so may a change."""
     secrets = Redactor()
     for table in (manifest.env.verify, manifest.env.agent):
         secrets.add_variables(credentials_in_manifest(table))
@@ -266,7 +262,7 @@ def credentials_of(manifest: Manifest) -> Redactor:
 
 
 def ask(question: Callable[[], Reply], usage_log: UsageLog) -> tuple[Reply, Rejected | None]:
-    """The reply to a call; where it failed, what was printed until then, what it is charged, and the failure."""
+    """The reply, or after a failure its output and charged usage, and the failure."""
     try:
         return question(), None
     except Rejected as rejected:
@@ -275,12 +271,10 @@ def ask(question: Callable[[], Reply], usage_log: UsageLog) -> tuple[Reply, Reje
 
 
 class CallWatch:
-    """Watches one program, from now on; ``stop`` is why it was ended, None as long as it was not.
+    """Watches one program from now on; ``stop`` is the reason why it was ended, or None.
 
-    It is ended once ``--for``, the deadline or a budget is over, where ``goalseek stop`` asks for it after
-    ``STOPPABLE_SECONDS`` of silence, and where it ``is_waiting``: it printed the pattern ``waits``, and no row of JSON
-    for ``SILENT_SECONDS`` after it. ``usage_log`` knows what others spend beside it. ``read_usage`` gives what it has
-    used, by its standard output; that is read where a limit depends on it, and shown to the others.
+    It ends with ``--for``, the deadline or a budget, by ``goalseek stop`` after STOPPABLE_SECONDS of silence, and once
+    it ``is_waiting``: no row of JSON for SILENT_SECONDS after the pattern ``waits``.
     """
 
     def __init__(
@@ -291,7 +285,7 @@ class CallWatch:
         self._waits = re.compile(waits.encode()) if waits else None
         self._waits_since = math.inf
         self._project, self._limits = project, limits
-        self._usage_log, self._read_usage = usage_log, read_usage
+        self._usage_log, self._read_usage = usage_log, read_usage  # by its output, if spend is limited
         self._standing = usage_log.standing()
         self._looked_at = self._printed_at = time.monotonic()
         self._next_look = self._looked_at + LOOK_SECONDS if has_spending_limit(limits) else math.inf
@@ -329,7 +323,7 @@ class CallWatch:
 
 
 def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:
-    """Gives False at once where deadline or invocation end before. Raises LimitReached where a person asks to stop."""
+    """False at once if deadline or invocation end before. Raises LimitReached if a person asks to stop."""
     ends = [seconds_to_deadline(limits, project.activity.clock.now())]
     ends.append(None if project.ends_at is None else project.ends_at - time.monotonic())
     if any(remaining is not None and seconds > remaining for remaining in ends):

@@ -1,6 +1,6 @@
-"""Launching an agent's program: in its tree, sandboxed, with its prompt, its HOME and its login, and nothing else.
+"""Launching an agent's program: in its tree, sandboxed, with its prompt, HOME and login, and nothing else.
 
-Credentials are redacted from all that it prints before anybody sees it.
+Credentials are redacted from its output before anybody sees it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from goalseek.workspace.places import CachePaths, cache_folder
 
 
 def forget_calls(*lanes: CachePaths) -> None:
-    """Removes what is left of calls that nobody resumes: agents write their credentials into HOME and other files."""
+    """Remove traces of calls that nobody resumes: agents write their credentials into HOME and other files."""
     for lane in lanes:
         with contextlib.suppress(OSError):  # a login that cannot be put back now stays there for the next invocation
             for folder in (lane.agent, lane.reviewer):
@@ -43,17 +43,14 @@ def forget_calls(*lanes: CachePaths) -> None:
 
 
 class AgentLaunch(CallHost, Struct):
-    """How the program of a call is started: its tree, and its HOME, which is reused while ``label`` is equal."""
-
     project: Project
     manifest: Manifest
     tree: Path
-    label: str
+    label: str  # HOME is reused while it is equal
     is_reviewer: bool = False
     secrets: Redactor = field(default_factory=Redactor)
 
     def call(self, **more: Any) -> Call:
-        """The call for this program; ``more`` are the fields that do not follow from where it is started."""
         project, files = self.project, self.project.places.call
         return Call(
             folder=self.tree / project.places.prefix,
@@ -77,7 +74,7 @@ class AgentLaunch(CallHost, Struct):
         return f"{self.label} {name}"
 
     def read_home(self, name: str, pattern: str) -> str:
-        """The newest file of that HOME that matches, without credentials; "" where there is none."""
+        """The newest matching file of that HOME, without credentials; "" if there is none."""
         return _read_home(self.home, self.home_label(name), pattern, self.secrets)
 
     def run(
@@ -86,7 +83,7 @@ class AgentLaunch(CallHost, Struct):
         return self.project.programs.run(launch, on_output, spec.timeout, stdin, spec.kept_bytes)
 
     def start(self, call: Call, spec: LaunchSpec) -> ProgramResult:
-        """Runs the program to its end; its output is shown and given without credentials. Raises LimitReached."""
+        """Run the program to its end; its output has no credentials. Raises LimitReached."""
         project, confines = self.project, self.project.confines
         brief_file = call.prompt_file.with_name("brief.json")
         recreate_folder(brief_file.parent)
@@ -140,7 +137,7 @@ class AgentLaunch(CallHost, Struct):
 
     @contextlib.contextmanager
     def _hold_login(self, spec: LaunchSpec) -> Iterator[None]:
-        """Makes the HOME with the login in it, and locks the login against other climbs while this block lasts."""
+        """In this block the HOME has the login, locked against other climbs."""
         if not spec.home and not spec.login.files:
             yield
             return
@@ -164,7 +161,7 @@ class AgentLaunch(CallHost, Struct):
 
 
 def usage_left(project: Project, places: CachePaths, call: CallEntry, session: Session | None) -> Usage:
-    """What a call had used that was killed together with goalseek, by the files that it left in these places."""
+    """Usage of a call that was killed together with goalseek, by the files that it left."""
     reported = read_usage(places.call / "usage.json")
     home = _home_of(places, is_reviewer=call.phase == Phase.REVIEW)
     printed = Printed(0, "", "", lambda pattern: _read_home(home, call.home, pattern, Redactor()))

@@ -1,6 +1,6 @@
 """Past tries as the agent may know them: output of a command that sees hidden files never gets there.
 
-What no record has is read from the sealed checkpoints of the run folders; where one is gone, only that is missing.
+Data that no record has comes from the sealed checkpoints of the run folders, as far as they exist.
 """
 
 from __future__ import annotations
@@ -46,10 +46,9 @@ _PATCH_BYTES = 64 * 1024
 
 
 def read_history(project: Project, best_iteration: int, manifest: Manifest, scope: Scope) -> tuple[PastIteration, ...]:
-    """The recent tries under the present ruler, newest first, with the best one always in.
+    """The recent tries under the present ruler, newest first, always with the best one; a failed provider is no try.
 
-    An iteration in which the provider failed is no try. The newest ones have the ideas of their plans, and the nearest
-    misses their diffs, but for those that try others together. Files that ``scope`` hides now are in none of them.
+    The newest have their plans' ideas, the nearest misses their diffs, except stacks; hidden files are in none.
     """
     standing = project.standing
     recent = (record for record in project.ledger.recent if record.epoch == standing.epoch)
@@ -83,9 +82,9 @@ def read_history(project: Project, best_iteration: int, manifest: Manifest, scop
 
 
 def rank_rejected(tries: Sequence[PastIteration]) -> list[tuple[PastIteration, bool]]:
-    """The reverted tries, of ``tries`` newest first, and whether each is a change of the present incumbent.
+    """The reverted ones of ``tries`` (newest first), and whether each is a change of the present incumbent.
 
-    First those of the incumbent that the number alone rejected, the nearest miss first; then its others; then those of
+    Changes of the incumbent that the number alone rejected, the nearest miss first; then its others; then those of
     earlier incumbents, each newest first.
     """
     last_keep = next((past.iteration for past in tries if past.outcome in (Outcome.KEPT, Outcome.BASELINE)), -1)
@@ -104,7 +103,7 @@ def rank_rejected(tries: Sequence[PastIteration]) -> list[tuple[PastIteration, b
 
 
 def _read_patch(project: Project, record: IterationRecord) -> bytes:
-    """The change of a candidate, from git or else from its run folder; b"" where both are gone."""
+    """From git, or else from its run folder; b"" if both are gone."""
     base, tree = record.base_commit_hash or record.parent_commit_hash, record.tree_hash
     if base and tree:
         with contextlib.suppress(MissingObject, ObjectsFailed):
@@ -145,7 +144,7 @@ def visible_patch(patch: bytes, files: Sequence[str]) -> str:
 
 
 def share_room(diffs: dict[int, str]) -> dict[int, str]:
-    """The diffs, the nearest miss first, cut to 4 KiB of JSON in all: each gets what it needs, or half of the rest."""
+    """The diffs cut to 4 KiB of JSON in all: each gets its size, or half of the rest, the nearest miss first."""
     shown: dict[int, str] = {}
     room = _DIFFS_BYTES
     rest = sum(map(count_json_bytes, diffs.values()))
@@ -160,7 +159,6 @@ def share_room(diffs: dict[int, str]) -> dict[int, str]:
 
 
 def _cut_diff(diff: str, limit: int) -> str:
-    """A diff, or as many of its first lines as fit into ``limit`` bytes of JSON, and how many more there are."""
     if count_json_bytes(diff) <= limit:
         return diff
     lines = diff.split("\n")  # none is cut: half of a credential would not be recognized as one
@@ -184,8 +182,7 @@ def past_try(
 ) -> PastIteration:
     """An iteration as the agent may know it; ``idea`` is its plan's text.
 
-    ``verify`` are the commands that measured it, ``readings`` how numbers are read from what they left. Of a crash
-    whose sentence may quote a command that sees hidden files, only the reason is told.
+    A crash has only its reason if its sentence may quote a command that sees hidden files.
     """
     why, reason = record.why, record.reason
     if reason in CRASHED:
@@ -217,7 +214,7 @@ def past_try(
 
 
 def common_ending(texts: Sequence[str], max_lines: int = 20, max_bytes: int = 2048) -> str:
-    """The last lines that all texts share, trailing spaces aside: as many as ``max_lines`` and ``max_bytes`` allow."""
+    """The last lines that all texts share, trailing spaces aside, within ``max_lines`` and ``max_bytes``."""
     columns = [[line.rstrip() for line in text.rstrip().splitlines()] for text in texts]
     ending: list[str] = []
     size = 0
@@ -231,11 +228,7 @@ def common_ending(texts: Sequence[str], max_lines: int = 20, max_bytes: int = 20
 
 
 def read_crashes(project: Project, standing: Standing) -> tuple[str, int, str]:
-    """How the output of the present row of crashes ended alike, the iteration of the last crash, and how that ended.
-
-    Read from the checkpointed evidence; "" where that is gone or may not be shown, 0 where none of the last five tries
-    crashed.
-    """
+    """The common ending of the present row of crashes, the last crash's iteration (0 for none), and its output."""
     tries = (record for record in project.ledger.recent if record.epoch == standing.epoch)
     made = (record for record in tries if record.reason not in PROVIDER_FAILED)
     crashed = (record for record in islice(made, max(standing.crashes, _CRASH_AGE)) if record.reason in CRASHED)
@@ -248,13 +241,9 @@ def read_crashes(project: Project, standing: Standing) -> tuple[str, int, str]:
 
 
 def open_ideas(project: Project, ahead: Sequence[Ahead]) -> tuple[str, ...]:
-    """The ideas that earlier plans noted for later and that are not tried yet, nor by what is ahead; the newest last.
-
-    They are those of the last iteration's context with those that its plan noted, without what it tried; of several
-    iterations where they are under way at once, for none of them knows those of the others.
-    """
+    """The ideas that plans noted for later and nobody has tried; the newest last."""
     tries = [record for record in project.ledger.recent if record.outcome != Outcome.BASELINE][:_IDEAS_READ]
-    newest = tries[:1] if tries and tries[0].benches is None else tries
+    newest = tries[:1] if tries and tries[0].benches is None else tries  # at once, none knows the others' ideas
     noted: list[str] = []
     for record in reversed(newest):
         noted += _stored(project, record, "context").get("ideas") or ()

@@ -1,6 +1,6 @@
 """The prompts of one call: a template with its values, which ``prompt_values.jinja`` makes from the brief.
 
-What others wrote stands between two lines with the call's nonce, marked as data; nothing inside can end such a block.
+Text by others stands between two lines with the call's nonce, marked as data; nothing inside can end such a block.
 """
 
 from __future__ import annotations
@@ -26,16 +26,12 @@ _HISTORY_BYTES = {"plan": 12 * 1024, "apply": 4 * 1024}
 
 
 class Problem(Struct, frozen=True):
-    """What was wrong with the answer before."""
-
     said: str  # in goalseek's own words
     printed: str = ""  # by others, so it is data
     answer: str = ""  # that answer itself, which an agent that goes on in its session has already
 
 
 class ReviewSubject(Struct, frozen=True):
-    """What a review is about: the measured value, the criteria, and the change as a patch."""
-
     value: float
     criteria: tuple[str, ...]
     patch: bytes
@@ -44,7 +40,7 @@ class ReviewSubject(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """What a provider is asked for: the ``number``-th time in this phase of the iteration, which counts from 1."""
+    """The ``number``-th question in this phase of the iteration, counted from 1."""
 
     phase: str
     number: int = 1
@@ -55,17 +51,15 @@ class Request(Struct, frozen=True):
 
 
 class Prompts(Struct, frozen=True):
-    """What an agent is asked in a new session, and in that of its last answer: "" where that makes no difference."""
-
     fresh: str
-    resumed: str
+    resumed: str  # in the session of its last answer; "" for the same as ``fresh``
     file_list: str
 
 
 def make_prompts(
     templates: Templates, manifest: Manifest, context: Context, brief: dict[str, Any], request: Request, nonce: str
 ) -> Prompts:
-    """The prompts of a call. The problem follows at the end where the template has no ``$problem``."""
+    """The problem follows at the end if the template has no ``$problem``."""
     template, review = templates[request.phase], request.review
     files = [file for file in context.files if len(file.path) <= _PATH_LENGTH]
     files.sort(key=lambda file: not file.writable)
@@ -105,7 +99,7 @@ def make_prompts(
 
 
 def resume_prompt(request: Request, nonce: str, edits: tuple[Edit, ...] | None) -> str:
-    """What an agent is asked whose last turn was cut off, in the session of that; ``edits`` is None if undone."""
+    """The prompt for the session of a turn that was cut off; ``edits`` is None if they were undone."""
     return str(_value_texts(request, nonce).resume(edits))
 
 
@@ -114,7 +108,7 @@ def _value_texts(request: Request, nonce: str, **values: Any) -> Any:
 
 
 class _Values(dict[str, str]):
-    """The text of each placeholder, made when a template names it."""
+    """Makes the text of each placeholder when a template names it."""
 
     def __init__(self, texts: Any) -> None:
         self._texts = texts

@@ -25,8 +25,6 @@ from goalseek.values import Outcome, Phase, Usage, from_plain
 
 
 class CallEntry(Struct, frozen=True):
-    """A call that began in a phase."""
-
     phase: str
     charged: Usage | None = None  # None while the cost may still come from checkpoint ``answer``
     killed: int = 0  # programs that it left running, which were ended
@@ -42,33 +40,28 @@ class CallEntry(Struct, frozen=True):
 
 
 class UsageLog:
-    """The calls that the next record has to pay for, with the usage of the ``answers`` by their checkpoints.
-
-    ``checkpoints`` are those of the run; the calls are stored for every run after the same record, so that what a run
-    has spent when it is given up is recorded by the next one. ``usage_left`` reads what the last call had used from the
-    files that it left; it gets the session before it in its HOME. ``median_of`` gives the median call of an iteration
-    with so many calls, ``standing`` that of the run with what is spent until now. ``current_step``: the checkpoint that
-    the next calls belong to. ``running`` is what a call under way has used so far, where that is looked at.
-    """
+    """The calls that the next record has to pay for, with the usage of the ``answers`` by their checkpoints."""
 
     def __init__(
         self,
         checkpoints: Checkpoints,
-        usage_left: Callable[[CallEntry, Session | None], Usage],
-        median_of: Callable[[int], Usage],
-        standing: Callable[[], Standing],
+        usage_left: Callable[
+            [CallEntry, Session | None], Usage
+        ],  # of the last call, by its files; gets the session before it
+        median_of: Callable[[int], Usage],  # of a call, in an iteration with so many
+        standing: Callable[[], Standing],  # of the run, with the spend until now
     ) -> None:
         self.answers: dict[CheckpointName, Usage] = {}
         self.standing, self._usage_left, self._median_of = standing, usage_left, median_of
-        self._run_id, self._checkpoints = checkpoints.run_id, checkpoints.of_run("")
-        self.current_step = ""
+        self._run_id, self._checkpoints = checkpoints.run_id, checkpoints.of_run("")  # a later run pays for this one's
+        self.current_step = ""  # the checkpoint that the next calls belong to
         self.is_settled = False
-        self.running = Usage()
+        self.running = Usage()  # of a call under way, if that is looked at
         stored = self._checkpoints.load(CALLS, dict[str, tuple[CallEntry, ...]], str(CALLS))
         self._calls: tuple[CallEntry, ...] = stored.value.get("calls", ()) if stored else ()
 
     def add(self, phase: str, home: str = "", asked: tuple[str, str] = ("", "")) -> None:
-        """Stores durably that a call begins; ``asked`` are its provider and model."""
+        """Store durably that a call begins; ``asked`` are its provider and model."""
         self.is_settled = False
         entry = CallEntry(phase, answer=self.current_step, home=home, run_id=self._run_id)
         self._store((*self._calls, structs.replace(entry, provider=asked[0], model=asked[1])))
@@ -77,17 +70,17 @@ class UsageLog:
         self._store((*self._calls[:-1], structs.replace(self._calls[-1], **fields)))
 
     def session(self, home: str) -> Session | None:
-        """The session of the last call that began in this HOME; None where that was killed, or has reported none."""
+        """The session of the last call in this HOME; None if it was killed, or has reported none."""
         return next((call.session for call in reversed(self._calls) if call.home == home), None)
 
     def last_session(self, home: str, before: int | None = None) -> Session | None:
-        """The last session that any call in this HOME has reported, of those before the call of this index."""
+        """The last session that a call in this HOME reported, of those before the call of this index."""
         calls = reversed(self._calls[:before])
         return next((call.session for call in calls if call.home == home and call.session), None)
 
     @property
     def resumable(self) -> CallEntry | None:
-        """The last call of this step, where it failed and its session can go on."""
+        """The last call of this step, if it failed and its session can go on."""
         last = self._calls[-1] if self._calls else None
         return last if last and last.failed and last.session and last.answer == self.current_step else None
 
@@ -96,13 +89,13 @@ class UsageLog:
             self.note(session=None, edits=None)
 
     def charge(self, usage: Usage) -> Usage:
-        """What the last call is charged, which gave no answer and is known to have used so much."""
+        """The charge for the last call, which gave no answer; ``usage`` is known."""
         last = self._calls[-1] if self._calls else CallEntry("")
         is_killed = last.cut_short and last.charged is None and last.answer == self.current_step
         return killed_call_usage(usage, self.usual()) if is_killed else usage
 
     def note_failure(self, phase: str, why: str, usage: Usage) -> None:
-        """Stores that the last call gave no answer, why, and its usage; also where it started no program."""
+        """Note that the last call gave no answer, even if it started no program."""
         earlier, last = self._calls[:-1], self._calls[-1:]
         if not last or last[0].answer != self.current_step:
             earlier, last = self._calls, (CallEntry(phase, answer=self.current_step, run_id=self._run_id),)
@@ -111,7 +104,7 @@ class UsageLog:
         self._store((*earlier, structs.replace(call, charged=total, failed=why)))
 
     def settle(self) -> None:
-        """Charges each call whose answer is not among the checkpoints: what it reported, where it was answered."""
+        """Charge each call whose answer is not among the checkpoints: its report, if it was answered."""
         calls = list(self._calls)
         for index, call in enumerate(self._calls):
             name = CheckpointName.parse(call.answer)
@@ -131,12 +124,12 @@ class UsageLog:
         self.is_settled = True
 
     def usual(self) -> Usage:
-        """The usage of the median call: of recorded iterations, or else of this one."""
+        """The median call of recorded iterations, or else of this one."""
         usual = self._median_of(2 if any(call.phase == Phase.PLAN for call in self._calls) else 1)  # calls an iteration
         return usual if usual != Usage() else median_usage([(usage, 1) for usage in self.answers.values()])
 
     def spending(self, seconds: float = 0.0) -> Spending:
-        """The spend of the calls: as they reported it, with an estimate for those that were killed."""
+        """With an estimate for killed calls."""
         charged: list[Usage] = []
         before_run: list[Usage] = []
         for call in self._calls:
@@ -174,7 +167,6 @@ MEDIAN_ITERATIONS = 20
 
 
 def median_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usage:
-    """The usage of the median call in the last iterations that reported usage, each with ``calls_each`` calls."""
     rows = []
     for record in newest_first:
         # A review is one call more, and so is each attempt before the last, unless git moved it to a later tip.
@@ -185,7 +177,7 @@ def median_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usa
 
 
 def median_usage(newest_first: Iterable[tuple[Usage, int]]) -> Usage:
-    """The median usage of a call, of the newest of these totals of so many calls each; none where none was reported."""
+    """The median call, of the newest of these totals of so many calls each; empty without any."""
     usages = [(usage, calls) for usage, calls in newest_first if usage != Usage()]
     exact = [(usage, calls) for usage, calls in usages if not usage.estimated]
     newest = list(islice(exact or usages, MEDIAN_ITERATIONS))  # estimates, by a price list say, only without others
@@ -201,7 +193,7 @@ def median_usage(newest_first: Iterable[tuple[Usage, int]]) -> Usage:
 
 
 def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
-    """The larger of both for each kind of token and the dollars; ``estimated`` where that is not what was reported."""
+    """The larger of both for each kind of token and the dollars; ``estimated`` unless that is the report."""
     cost = median_usage.cost_usd
     if cost is not None and usage.cost_usd is None and median_usage.tokens:
         cost *= max(usage.tokens / median_usage.tokens, 1.0)  # dollars grow with tokens, where these alone are known
@@ -222,7 +214,7 @@ NIGHT_SECONDS = 8 * 3600.0
 
 
 def forecast_cost(newest_first: Iterable[IterationRecord], limits: Limits) -> str:
-    """One sentence on what a night, or ``limits.time``, will cost; "" where nothing was spent to take a rate from."""
+    """One sentence on the cost of a night, or of ``limits.time``; "" without a rate."""
     tries = [record for record in islice(newest_first, FORECAST_ITERATIONS) if record.outcome != Outcome.BASELINE]
     iteration_seconds = median_iteration_seconds(tries)
     if not iteration_seconds or not any(record.usage.tokens for record in tries):
