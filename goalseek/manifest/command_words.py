@@ -1,4 +1,4 @@
-"""The words of a command line, parsed once, and the rules that guess from them what it runs and names."""
+"""The words of a command line, and the rules that guess from them the programs and files that it runs or names."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _END_OF_WORD = re.compile(r"""(?:\$\w+|[\s;|&<>()'"`=:,{}$])+""")
 
 
 class Word(Struct, frozen=True):
-    """A word of a command. ``role`` is "" in any other position; it may still name a program: ``hyperfine 'one x'``.
+    """A word of a command, which may name a program without the ``role``: ``hyperfine 'one x'``.
 
-    A script ``is_guess`` where no interpreter in the position of a program reads it by its path: it is sourced, a
-    module, or named after an interpreter that stands elsewhere.
+    A script ``is_guess`` unless an interpreter in a program's position reads it by its path: it is sourced, a module,
+    or named after an interpreter elsewhere.
     """
 
     text: str
@@ -44,21 +44,16 @@ class Word(Struct, frozen=True):
 
 
 def is_no_number(word: str) -> bool:
-    """Whether a word can be a program, as far as its letters tell: the 60 of ``timeout 60 python3 x.py`` is none."""
+    """The 60 of ``timeout 60 python3 x.py`` is no program."""
     return not word[:1].isdigit()
 
 
 class CommandWords(Struct, frozen=True):
-    """A command line. ``plain`` are its words, in which operators of a shell stand as they are.
-
-    ``commands`` are those that a shell starts, each as its words without redirections.
-    """
-
-    plain: tuple[str, ...]
-    commands: tuple[tuple[str, ...], ...]
+    plain: tuple[str, ...]  # with the shell's operators
+    commands: tuple[tuple[str, ...], ...]  # those that a shell starts, without redirections
 
     def words(self, find: Callable[[str], object] = is_no_number) -> Iterator[Word]:
-        """The words by their positions. ``find`` gives the program or file of a word, if any."""
+        """The words by position; ``find`` returns the program or file of a word, if any."""
         after = ""  # the interpreter that the next word may be a script of
         for word in (word for command in self.commands for word in _words_by_position(command, find)):
             if word.role:
@@ -72,12 +67,12 @@ class CommandWords(Struct, frozen=True):
                 yield word
 
     def scripts(self) -> set[str]:
-        """The paths of scripts that it may run by an interpreter; of a module, those that it can be read from."""
+        """Paths of scripts that an interpreter may run; of a module, its possible paths."""
         words = {word.text for word in self.words() if word.role == "script"}
         return words | {f"{word.replace('.', '/')}.py" for word in words if not word.endswith(SCRIPTS)}
 
     def files(self, cwd: str) -> list[str]:
-        """The paths of the files that it may run in this folder: its programs, and what has a script's name."""
+        """Paths that it may run in this folder: programs, and words with a script's suffix."""
         paths = []
         for word in self.words():
             if word.text.endswith(SCRIPTS) or (word.role == "program" and "/" in word.text):
@@ -106,7 +101,7 @@ def _parse(run: str | tuple[str, ...]) -> CommandWords:
 
 
 def words_in(text: str) -> set[str]:
-    """The words of a command or a script, as a shell or a language divides them."""
+    """As a shell or a language divides them."""
     return set(filter(None, _END_OF_WORD.split(text)))
 
 
@@ -143,7 +138,7 @@ def _is_interpreter(name: str) -> bool:
 
 
 def _plain_words(word: str) -> Iterator[Word]:
-    """A word that is not run, then, if it is a text of several words, each of those."""
+    """A word that is not run, then each word inside it."""
     yield Word(word)
     if any(space in word for space in " \n"):
         yield from (Word(inner) for command in _split(word) for inner in command)

@@ -1,4 +1,4 @@
-"""What the candidate's code can read of the files that a manifest hides, as far as the manifest tells."""
+"""The hidden files that candidate code can read, as far as the manifest tells."""
 
 from __future__ import annotations
 
@@ -33,10 +33,7 @@ _CHECKSUM_FILE = re.compile(r"(?i)sum|sha\d|md5|hash|digest")
 
 
 def isolation_of(manifest: Manifest) -> str:
-    """``both`` where candidate code could read what is hidden; else what the command that decides shows it.
-
-    ``timed`` where what was built by the candidate ran beside the hidden files, and its time is the metric.
-    """
+    """``both`` if candidate code could read hidden files, ``timed`` with a ``timed_program``, or the last ``sees``."""
     if exposing_commands(manifest):
         return "both"
     if timed_program(manifest):
@@ -45,9 +42,9 @@ def isolation_of(manifest: Manifest) -> str:
 
 
 def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
-    """The verify commands in which candidate code runs beside hidden files, but for ``timed_program``.
+    """Names of verify commands in which candidate code runs beside hidden files, except ``timed_program``.
 
-    Where nothing is hidden, they are those that should score without candidate code, and run a script of it.
+    If nothing is hidden: those that score without candidate code, but run a script of it.
     """
     commands, timed = manifest.commands, timed_program(manifest)
     hidden = [command for command in commands if command != timed and command.sees == "hidden"]
@@ -59,14 +56,14 @@ def exposing_commands(manifest: Manifest) -> tuple[str, ...]:
 
 
 def started_outputs(manifest: Manifest, command: VerifyCommand) -> set[str]:
-    """The programs that a command starts, by its own words, and that an earlier one handed on."""
+    """Outputs of earlier commands that a command starts as programs."""
     is_output = matcher(manifest.outputs_before(command))
     programs = (word.text for word in parse_command(command.run).words() if word.role == "program")
     return set(filter(is_output, (program.removeprefix("./") for program in programs)))
 
 
 def candidate_scripts(manifest: Manifest, command: VerifyCommand) -> set[str]:
-    """The scripts that a command runs by an interpreter, and that a candidate can write: none that is hidden."""
+    """Scripts that a command runs by an interpreter and a candidate can write; never hidden ones."""
     scope = manifest.scope
     is_hidden, is_output = matcher(scope.hidden), matcher(manifest.outputs_before(command))
     # A file of hidden_from takes the place of one that a writable glob matches.
@@ -82,7 +79,7 @@ def candidate_scripts(manifest: Manifest, command: VerifyCommand) -> set[str]:
 
 
 def timed_program(manifest: Manifest) -> VerifyCommand | None:
-    """The command whose time is the metric, where it runs what an earlier one built beside the hidden files."""
+    """The command whose time is the metric, if it runs an earlier one's output beside the hidden files."""
     if manifest.metric.source not in TIME_SOURCES:
         return None
     command = next(command for command in manifest.commands if command.name == manifest.metric.command)
@@ -90,13 +87,13 @@ def timed_program(manifest: Manifest) -> VerifyCommand | None:
 
 
 def later_check(manifest: Manifest, command: VerifyCommand) -> str:
-    """The command that judges, beside the hidden files, what this one leaves; "" where none does."""
+    """The command that judges this one's outputs beside the hidden files; "" if none does."""
     later = manifest.commands[manifest.commands.index(command) + 1 :] if command.outputs else ()
     return next((other.name for other in later if other.sees == "hidden"), "")
 
 
 def unchecked_time(manifest: Manifest) -> Finding | None:
-    """A note where the metric is the time of a program, and no command judges what that leaves."""
+    """A note if the metric is a program's time, and no command judges its output."""
     if manifest.metric.source not in TIME_SOURCES:
         return None
     timed = next(command for command in manifest.commands if command.name == manifest.metric.command)
@@ -118,13 +115,13 @@ def exposures(manifest: Manifest) -> Iterator[Finding]:
 
 
 def fixed_seed_line(text: str) -> int | None:
-    """The number of the first line in which code draws at random from a seed that is a number there."""
+    """Number of the first line that draws at random from a literal seed."""
     lines = enumerate(text.splitlines(), start=1)
     return next((number for number, line in lines if _FIXED_SEED.search(_COMMENT.split(line)[0])), None)
 
 
 def may_show_answers(manifest: Manifest) -> bool:
-    """Whether files have to be looked at to know what candidate code can read of the answers, or of who scores."""
+    """Whether files must be read to know if candidate code can see the answers, or the scorer."""
     if manifest.scope.share or timed_program(manifest):
         return True
     is_hidden = matcher(manifest.scope.hidden)
@@ -133,10 +130,7 @@ def may_show_answers(manifest: Manifest) -> bool:
 
 
 def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[Finding]:
-    """A note on each command that scores by one of the ``visible`` files, which no glob hides.
-
-    What the candidate can write itself is left to ``candidate_scripts``.
-    """
+    """A note on each command that scores by a ``visible`` file, unless the candidate can write it."""
     is_writable, is_read_only = matcher(manifest.scope.writable), matcher(manifest.scope.read_only)
     for command in manifest.commands:
         paths = parse_command(command.run).files(command.cwd) if command.sees == "hidden" else ()
@@ -147,10 +141,7 @@ def visible_scorers(manifest: Manifest, visible: Collection[str]) -> Iterator[Fi
 
 
 def readable_answers(manifest: Manifest, hidden: Mapping[str, Path]) -> Finding | None:
-    """A note on the hidden files that a later command compares with, and that the timed program can read as well.
-
-    ``hidden`` are the hidden files by their paths; those of them that a command runs as a script are read.
-    """
+    """A note on ``hidden`` files that a later command compares with, and the timed program can read too."""
     timed = timed_program(manifest)
     if timed is None:
         return None
@@ -167,7 +158,7 @@ def readable_answers(manifest: Manifest, hidden: Mapping[str, Path]) -> Finding 
 def named_paths(
     command: VerifyCommand, hidden: Mapping[str, Path], left_out: re.Pattern[str] | None = None
 ) -> set[str]:
-    """The paths that a command's text names, or a hidden script that it runs; not in lines with what is left out."""
+    """Paths in a command's text, or in hidden scripts that it runs, except in lines that match ``left_out``."""
     named = _paths_in(command.text, left_out, command.cwd, command.cwd)
     for script in named & hidden.keys():
         if script.endswith(SCRIPTS):
@@ -176,7 +167,7 @@ def named_paths(
 
 
 def _paths_in(text: str, left_out: re.Pattern[str] | None, cwd: str, folder: str) -> set[str]:
-    """The paths that a text may name: words in the folder that it is run in; quoted ones, and paths, in its own."""
+    """Words are paths in the folder ``cwd``; quoted ones, and words like paths, also in the text's own ``folder``."""
     parts = [part for part in re.split(r"&&|\|\||;|\n", text) if not (left_out and left_out.search(part))]
     words = set[str]().union(*map(words_in, parts))
     strings = {string for part in parts for string in re.findall(r"""['"]([^'"]+)['"]""", part)}
@@ -186,7 +177,7 @@ def _paths_in(text: str, left_out: re.Pattern[str] | None, cwd: str, folder: str
 
 
 def read_small(file: Path) -> str:
-    """The text of a file that is not too long to be looked at; "" of any other."""
+    """The text of a short file; "" of any other."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         if file.is_file() and file.stat().st_size <= _SMALL:
             return file.read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Field forms of the manifest: how people write each kind of value, how it is read and checked, its JSON Schema."""
+"""Field forms of the manifest: the written form of each kind of value, its reading and checks, its JSON Schema."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _Read = Callable[[Any], Any]
 
 
 class FieldForm:
-    """Marks a field that people write in another form than its value has.
+    """A field whose written form differs from its value.
 
-    ``read`` turns the written form into the value and raises ValueError with what would be right; what has another
-    type it may leave as it is, for pydantic to refuse. ``schema`` is the JSON Schema of the written form.
+    ``read`` raises ValueError with the remedy, and may leave other types as they are, for pydantic to refuse.
+    ``schema`` is of the written form.
     """
 
     def __init__(self, read: _Read, schema: dict[str, Any]) -> None:

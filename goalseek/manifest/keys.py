@@ -15,12 +15,12 @@ _UNITS = {"duration": ("m", 60), "size": ("GiB", 2**30)}
 
 
 class Key(Struct, frozen=True):
-    """A key of the manifest, or a table: its whole name, its node in the JSON Schema, and the header of its table."""
+    """A key or a table of the manifest."""
 
-    name: str
-    node: dict[str, Any]
+    name: str  # with its tables, as scope.share
+    node: dict[str, Any]  # in the JSON Schema
     is_required: bool
-    header: str
+    header: str  # of its table
     inner: tuple[Key, ...]
 
     @property
@@ -33,7 +33,7 @@ class Key(Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """What it takes, and what holds where it is left out: ``duration, default "30m"``."""
+        """Its type and default, as ``duration, default "30m"``."""
         kind = _kind_in_words(self.node)
         if self.is_required or self.inner:
             return f"{kind}, {'required' if self.is_required else 'optional'}"
@@ -53,7 +53,7 @@ class Key(Struct, frozen=True):
 
 @functools.cache
 def manifest_keys() -> dict[str, Key]:
-    """Every key and table of the manifest by its whole name, such as ``scope.share``; a table comes before its keys."""
+    """By whole name, as ``scope.share``; a table comes before its keys."""
     schema = published_schema("manifest")
     every, waiting = dict[str, Key](), [*_keys_of(schema, schema, "", "")]
     while waiting:

@@ -1,7 +1,6 @@
-"""The manifest's file: finding and reading it, the paths that follow from it, its schema, and ``-m`` in hints.
+"""The manifest's file: finding and reading it, its folders, its schema, and ``-m`` in hints.
 
-A checked manifest is cached beside the records by the digest of its text, so that commands which only look need not
-check it again, nor import pydantic.
+A checked manifest is cached beside the records by its digest, so commands that only look need not import pydantic.
 """
 
 from __future__ import annotations
@@ -44,8 +43,6 @@ _NAMED_FILE = re.compile(r"goalseek\.([^/]+)\.toml")
 
 
 class ManifestFile(Struct, frozen=True, dict=True):
-    """A checked manifest and the file it came from."""
-
     path: Path
     manifest: Manifest
     text: str = ""
@@ -85,7 +82,7 @@ class ManifestFile(Struct, frozen=True, dict=True):
 
 
 def base_of(loaded: ManifestFile, top: Path) -> Path:
-    """The folder that paths and globs are relative to: the manifest's, or the top for one outside the repository."""
+    """The folder of paths and globs: the manifest's, or the top if it lies outside the repository."""
     inside = loaded.folder.resolve().is_relative_to(top.resolve())
     return loaded.folder.resolve() if inside else top.resolve()
 
@@ -116,7 +113,7 @@ def schema_text(name: str) -> str:
 
 
 def find(start: Path, option: str | None = None) -> Path:
-    """The manifest in the nearest folder. ``option`` is what ``-m`` was given. Raises GoalseekError without one."""
+    """The manifest in the nearest folder, or of ``-m``, the ``option``. Raises GoalseekError without one."""
     if option and ("/" in option or option.endswith(".toml")):
         path = (start / option).resolve()
         if path.is_file():
@@ -135,7 +132,7 @@ def find(start: Path, option: str | None = None) -> Path:
 
 
 def load(path: Path, previous: ManifestFile | None = None) -> ManifestFile:
-    """The checked manifest; ``previous`` where its text is the same. Raises GoalseekError naming each wrong line."""
+    """The checked manifest; ``previous`` if its text is the same. Raises GoalseekError naming each wrong line."""
     text = _read(path)
     if previous is not None and previous.text == text:
         return previous
@@ -158,7 +155,7 @@ def load(path: Path, previous: ManifestFile | None = None) -> ManifestFile:
 
 
 def load_last_good(path: Path) -> ManifestFile | None:
-    """The manifest as it was when it was right last, from the logs of the climb that its text names."""
+    """The last right manifest, from the logs of the climb that its text names."""
     text = _read(path)
     for cache in _caches(path, text):
         with contextlib.suppress(OSError, ValueError, KeyError):
@@ -169,7 +166,7 @@ def load_last_good(path: Path) -> ManifestFile | None:
 
 
 def _caches(path: Path, text: str) -> Iterator[Path]:
-    """Where a checked manifest may be: beside the records of whatever has a name in the text."""
+    """Possible places of a checked manifest: beside the records of any name in the text."""
     homes = [".goalseek", *re.findall(r"""\bhome\s*=\s*["']([^"'\n]+)""", text)]
     names = dict.fromkeys(re.findall(r"""\bname\s*=\s*["']([a-z0-9-]+)["']""", text))
     for home in homes:
@@ -178,7 +175,7 @@ def _caches(path: Path, text: str) -> Iterator[Path]:
 
 
 def to_toml(plain: dict[str, Any]) -> str:
-    """TOML with verify commands as tables of their own, as people write them."""
+    """With verify commands as tables of their own, as people write them."""
     import tomli_w
 
     parts = [tomli_w.dumps({key: value for key, value in plain.items() if key != "verify"})]
@@ -208,7 +205,7 @@ def _save_cached(loaded: ManifestFile) -> None:
 
 
 def with_manifest_option(text: str, manifest: Path | str | None) -> str:
-    """Adds ``-m`` to goalseek commands quoted in a hint. ``manifest`` is a path, what ``-m`` was given, or None."""
+    """Add ``-m`` to goalseek commands quoted in a hint. ``manifest`` is a path, the value of ``-m``, or None."""
     option = manifest or ""
     if isinstance(option, Path):
         named = _NAMED_FILE.fullmatch(option.name)
@@ -217,7 +214,7 @@ def with_manifest_option(text: str, manifest: Path | str | None) -> str:
 
 
 def added_keys(left: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
-    """What is in a table and not in the other, whose values it has otherwise; commands by their names."""
+    """Keys that only ``left`` has, also in inner tables; commands are matched by name."""
     left, plain = _by_name(left), _by_name(plain)
     tables = {
         key: added_keys(value, plain[key]) for key, value in left.items() if key in plain and isinstance(value, dict)
@@ -226,7 +223,7 @@ def added_keys(left: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_added_keys(plain: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """The table with the keys that ``added_keys`` gave, but for those that it has."""
+    """The table with the keys of ``added_keys`` that it lacks."""
     table = _by_name(plain)
     for key, value in more.items():
         table[key] = with_added_keys(table[key], value) if isinstance(table.get(key), dict) else table.get(key, value)

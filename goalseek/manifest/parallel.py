@@ -1,4 +1,4 @@
-"""How many proposals and measurements a manifest has at once."""
+"""The numbers of proposals and measurements at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MOST_AUTO_AGENTS = 8
 
 
 def one_bench_reason(manifest: Manifest) -> str:
-    """Why only one measurement at a time gives a number that counts; "" where several may be made at once."""
+    """The reason why only one measurement at a time counts; "" if several may run."""
     metric = manifest.metric
     if metric.source in TIME_SOURCES:
         return "times are measured one at a time: one bench"
@@ -18,17 +18,16 @@ def one_bench_reason(manifest: Manifest) -> str:
 
 
 def benches_of(manifest: Manifest, jobs: int | None) -> int:
-    """``jobs`` is what ``iterate --jobs`` asks for, None without it."""
+    """``jobs`` is the value of ``iterate --jobs``, None without it."""
     return 1 if one_bench_reason(manifest) else jobs or manifest.parallel.benches
 
 
 def agents_of(
     manifest: Manifest, jobs: int | None, median_proposal: float | None, median_measurement: float | None
 ) -> int:
-    """``jobs`` is as for ``benches_of``.
+    """With "auto", as many as keep every bench at work: benches * (1 + ``median_proposal`` / ``median_measurement``).
 
-    With "auto" as many as keep every bench at work: benches * (1 + ``median_proposal`` / ``median_measurement``), the
-    medians being seconds of this climb's iterations, None where it has none yet; at most 8, at least one a bench.
+    Medians are seconds of this climb's iterations, None without any. At least one a bench, else at most 8.
     """
     agents, benches = jobs or manifest.parallel.agents, benches_of(manifest, jobs)
     if agents != "auto":

@@ -1,4 +1,4 @@
-"""The rules between keys of a manifest that are right by themselves: each fault with its key and a reason."""
+"""The rules between keys of a manifest that are valid by themselves."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _overlap_text(path: str, other: str, remedy: str) -> str:
 
 
 def _check_once(manifest: Manifest) -> Iterator[Fault]:
-    """A number that comes from a command that runs once could never be measured again."""
+    """The number must not come from a command that runs once, as it could not be measured again."""
     indices = [index for index, command in enumerate(manifest.verify) if command.once]
     if indices and len(indices) == len(manifest.commands):
         yield ("verify", indices[-1], "once"), "nothing would be left to repeat: the last command makes the number"
@@ -161,7 +161,7 @@ _PLAY_EDITS = ("scripted", "tune")
 
 
 def check_provider_table(location: Location, table: ProviderTable, inner: tuple[str, ...] = ()) -> Iterator[Fault]:
-    """Also the faults of the tables in it. ``inner`` are keys that an inner table must not set."""
+    """Includes inner tables, which must not set the keys ``inner``."""
     if table.name == "command" and not table.command:
         yield (*location, "command"), 'is required by the provider "command": ["my-agent", "--edit"]'
     elif table.command is not None and not table.command:
@@ -206,7 +206,7 @@ def table_of(provider: str | ProviderTable) -> ProviderTable:
 
 
 def authors_of(provider: ProviderTable | None, rotate: Sequence[str | ProviderTable] = ()) -> tuple[ProviderTable, ...]:
-    """All that plan or edit: the provider where it is known, its fallback and planners, and who takes turns with it."""
+    """All that plan or edit: the provider, if known, its fallback and planners, and those in turns."""
     own = tables_of(provider) + (tables_of(provider.plan) if provider.plan else ()) if provider else ()
     return (*own, *(table_of(other) for other in rotate if other != FRESH))
 
@@ -245,9 +245,9 @@ def _check_review(review: ReviewTable, authors: Sequence[ProviderTable]) -> Iter
 
 
 def own_work_fault(reviewer: ProviderTable, authors: Sequence[ProviderTable]) -> str:
-    """The fault of a reviewer that also plans or edits, and so would judge its own work; "" for any other.
+    """The fault of a reviewer that also plans or edits; "" for any other.
 
-    The provider "command" is the same with the same command line; "replay" never is: its records are of another.
+    "command" is the same provider with the same command line; "replay" never is, as its records are another's.
     """
     same = [table for table in authors if table.name == reviewer.name != "replay"]
     if not any(table.name != "command" or table.command == reviewer.command for table in same):
@@ -259,13 +259,10 @@ _CHATTER = re.compile(r"^(Invalid|Bad) jmespath expression: |: Parse error at co
 
 
 def query_fault(query: str, error: Exception) -> str:
-    """``'a b' is not JMESPath: Unexpected token: b, at character 3, 'b'``.
-
-    ``error`` is jmespath's. One without a position comes from a valid query that fails on its input.
-    """
+    """``'a b' is not JMESPath: Unexpected token: b, at character 3, 'b'``."""
     message = _CHATTER.sub("", str(error).split("\n")[0])
     position = getattr(error, "lex_position", None)
-    if position is None:
+    if position is None:  # a valid query that fails on its input
         return f"{query!r}: {message}"
     rest = query[position : position + 20]
     where = f"at character {position + 1}, {rest!r}" if rest else "at its end"

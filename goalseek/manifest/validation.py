@@ -61,7 +61,7 @@ _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"
 
 
 def validate(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
-    """``plain`` as a manifest with every default in place. Raises GoalseekError with a line for each fault."""
+    """``plain`` with every default in place. Raises GoalseekError with a line for each fault."""
     from pydantic import ValidationError
 
     def is_choice(part: str | int) -> bool:
@@ -84,7 +84,7 @@ def validate(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
     lines_by_key = _lines(text)
 
     def line_of(location: Location) -> int:
-        """That of the key, or of the innermost table around it that has one."""
+        """Of the key, or of the innermost table around it that has a line."""
         outwards = (location[:depth] for depth in range(len(location), 0, -1))
         return next((lines_by_key[key] for key in outwards if key in lines_by_key), 1)
 
@@ -95,7 +95,7 @@ def validate(path: Path, text: str, plain: dict[str, Any]) -> Manifest:
 
 @functools.cache
 def type_adapter() -> Any:
-    """It checks a manifest as people write it, and gives its JSON Schema."""
+    """Checks the written form of a manifest, and gives its JSON Schema."""
     from pydantic import TypeAdapter
 
     config = {"extra": "forbid", "strict": True, "allow_inf_nan": False, "alias_generator": _key_of}
@@ -105,7 +105,7 @@ def type_adapter() -> Any:
 
 
 def show_to_pydantic(kind: Any, **namespace: Any) -> None:
-    """Lets pydantic, which knows no Struct, check one by a dataclass of the same fields."""
+    """Let pydantic, which knows no Struct, check one by a dataclass of the same fields."""
     hints = typing.get_type_hints(kind, include_extras=True)
     rows = []
     for row in fields(kind):
@@ -194,7 +194,6 @@ def _dotted_key(location: Location) -> str:
 
 
 def _lines(text: str) -> dict[Location, int]:
-    """The lines of keys and tables, counted from 1."""
     lines: dict[Location, int] = {}
     counts: dict[tuple[str, ...], int] = {}
     table: Location = ()

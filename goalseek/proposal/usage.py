@@ -45,9 +45,7 @@ class UsageLog:
     def __init__(
         self,
         checkpoints: Checkpoints,
-        usage_left: Callable[
-            [CallEntry, Session | None], Usage
-        ],  # of the last call, by its files; gets the session before it
+        usage_left: Callable[[CallEntry, Session | None], Usage],  # of the last call, after this session
         median_of: Callable[[int], Usage],  # of a call, in an iteration with so many
         standing: Callable[[], Standing],  # of the run, with the spend until now
     ) -> None:
