@@ -46,14 +46,11 @@ LIVE_SECONDS = 120.0
 VERSION_SECONDS = 30.0
 ENDPOINT_SECONDS = 5.0
 _VERSION = re.compile(r"\d+\.\d+")
-_QUESTION = "Answer with the one word: ready. Do not read, write or run anything.\n"
-_NONCE = "000000"
 _LIVE_REMEDIES = {
     Meaning.CLOSED: "wait: a run does so by itself; or correct the network or provider.endpoint",
     Meaning.REFUSED: "log in, or set another key",
     Meaning.FAILED: "run it by hand, and see what it prints",
 }
-_UNREACHED_REMEDY = "correct its model, its key or its endpoint: a run that it never answered ends by this"
 _NOTHING = Context(0, 0, 0, "", 0.0, 0.0, 0.0, 0, False, "", directions=(), files=(), files_total=0, commits=())
 
 
@@ -214,8 +211,9 @@ def _live(call: Call, provider: Provider) -> Finding:
     except Failed as failed:
         interpret(failed, provider, has_answered=False)
         text = f"{provider.name} {IN_WORDS[failed.kind]}: {failed.why}"
-        is_unreached = failed.kind == "undeclared" and failed.meaning is Meaning.CLOSED
-        remedy = _UNREACHED_REMEDY if is_unreached else _LIVE_REMEDIES[failed.meaning]
+        remedy = _LIVE_REMEDIES[failed.meaning]
+        if failed.kind == "undeclared" and failed.meaning is Meaning.CLOSED:
+            remedy = "correct its model, its key or its endpoint: a run that it never answered ends by this"
         return Finding("note" if failed.kind == "rate_limited" else "wrong", text, remedy, "live")
     except Rejected as rejected:
         return Finding("wrong", f"{provider.name}: {rejected.why}", "see what it printed: run it by hand", "live")
@@ -228,8 +226,9 @@ def _make_call(subject: Subject) -> Call:
     project, config = subject.project, subject.config
     tree = project.places.scratch / "tree"
     recreate_folder(tree)
+    question = "Answer with the one word: ready. Do not read, write or run anything.\n"
     call = AgentLaunch(project, config.manifest, tree, "doctor").call(
-        phase="plan", context=_NOTHING, history=(), writable=(), prompt=_QUESTION, brief={}, nonce=_NONCE
+        phase="plan", context=_NOTHING, history=(), writable=(), prompt=question, brief={}, nonce="000000"
     )
     call.folder.mkdir(parents=True, exist_ok=True)
     return call

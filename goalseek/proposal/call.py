@@ -135,7 +135,21 @@ class _IterationCall(AgentLaunch, kw_only=True):
         return result
 
     def wait(self, seconds: float, why: str) -> bool:
-        return wait(self.project, self.manifest.limits, seconds, why)
+        """Waits, as ``CallHost`` says. Raises LimitReached where a person asks to stop."""
+        project = self.project
+        ends = [seconds_to_deadline(self.manifest.limits, project.activity.clock.now())]
+        ends.append(None if project.ends_at is None else project.ends_at - time.monotonic())
+        if any(remaining is not None and seconds > remaining for remaining in ends):
+            return False
+        end, duration = seconds_with_sleep() + seconds, format_duration(seconds)
+        # It is no active time, which ``limits.time`` would bound.
+        with project.activity.waiting(f"{why}; waits until {format_moment(seconds)}, {duration} in all"):
+            while (remaining := end - seconds_with_sleep()) > 0:
+                if stop := take_stop_request(project.repository.own):
+                    raise LimitReached(stop)
+                project.pause(min(PAUSE_SECONDS, remaining))
+        project.activity.note_wait(why, seconds)
+        return True
 
     def prepare(self, name: str, model: str) -> None:
         if self.briefing.usage_log.resumable and not self.session(name, model):
@@ -320,20 +334,3 @@ class CallWatch:
     def close(self) -> None:
         self._usage_log.running = Usage()
         self._project.activity.show_silence("")
-
-
-def wait(project: Project, limits: Limits, seconds: float, why: str) -> bool:
-    """False at once if deadline or invocation end before. Raises LimitReached if a person asks to stop."""
-    ends = [seconds_to_deadline(limits, project.activity.clock.now())]
-    ends.append(None if project.ends_at is None else project.ends_at - time.monotonic())
-    if any(remaining is not None and seconds > remaining for remaining in ends):
-        return False
-    end, duration = seconds_with_sleep() + seconds, format_duration(seconds)
-    # It is no active time, which ``limits.time`` would bound.
-    with project.activity.waiting(f"{why}; waits until {format_moment(seconds)}, {duration} in all"):
-        while (remaining := end - seconds_with_sleep()) > 0:
-            if stop := take_stop_request(project.repository.own):
-                raise LimitReached(stop)
-            project.pause(min(PAUSE_SECONDS, remaining))
-    project.activity.note_wait(why, seconds)
-    return True

@@ -41,13 +41,11 @@ class ScriptedProvider(Provider):
         read_script(self.script)
 
     def plan(self, call: Call) -> Reply:
-        move = self._move(call)
-        _, digests = self._script()
-        digest = digests[self._position(call.context.attempt, call.context.played)]
+        move, digest = self._move(call)
         return Reply(move.title, "Move of the script.", tuple(move.files), script=digest)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
-        move = self._move(call)
+        move, _ = self._move(call)
         for path, text in move.files.items():  # a symbolic link in a path is replaced: it may lead out of the tree
             target, name = call.folder / path, PurePosixPath(path).as_posix()
             is_program = target.is_file() and not target.is_symlink() and target.stat().st_mode & stat.S_IXUSR
@@ -64,12 +62,13 @@ class ScriptedProvider(Provider):
         end = f"the script is played to its end: {self.script.name} has {pluralize(len(moves), 'move')}"
         return end if self._position(attempt, played) >= len(moves) else ""
 
-    def _move(self, call: Call) -> Move:
+    def _move(self, call: Call) -> tuple[Move, str]:
         attempt, played = call.context.attempt, call.context.played
         if why := self.played_out(attempt, played):
             raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
-        moves, _ = self._script()
-        return moves[self._position(attempt, played)]
+        moves, digests = self._script()
+        position = self._position(attempt, played)
+        return moves[position], digests[position]
 
     def _position(self, attempt: int, played: Played | None) -> int:
         """The number of moves played; 0 if those played are not the script's first ones."""

@@ -15,8 +15,6 @@ _READING = "Read,Glob,Grep"
 _EDITING = "Edit,Write,Read,Glob,Grep"
 _SKIP = "--dangerously-skip-permissions"
 _LIMITS = ("error_max_turns", "error_max_budget_usd")
-_NOT_BEGUN = "error_during_execution"
-_TRANSCRIPT = ".claude/projects/*/{}.jsonl"
 _TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
 _KINDS: dict[str, Kind] = {
     "authentication_failed": "auth",
@@ -51,7 +49,7 @@ def read(printed: Printed) -> Answer:
     whole_session: tuple[str, ...]
     if not result:
         stored: dict[str, Usage] = {}
-        for row in printed.rows(_TRANSCRIPT.format(session or "*")):
+        for row in printed.rows(f".claude/projects/*/{session or '*'}.jsonl"):
             if row.get("type") == "assistant":
                 stored.update(_answer_usage(row))
         # The session's file has what an answer used in the end, the printed line what it used at first.
@@ -69,7 +67,7 @@ def read(printed: Printed) -> Answer:
     status = result.get("api_error_status")
     kind = _kind(status, declared)
     trouble = Trouble(kind, text_of(text) or f"status {status}", reset if kind == "rate_limited" else None)
-    if result.get("subtype") == _NOT_BEGUN and not whole_session:
+    if result.get("subtype") == "error_during_execution" and not whole_session:
         session = ""  # it repeats the name that it was given, of a session that it did not find
     return Answer("", usage, session, model, trouble, whole_session=whole_session)
 

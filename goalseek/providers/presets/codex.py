@@ -22,7 +22,6 @@ from goalseek.providers.preset import (
 )
 from goalseek.values import Usage
 
-_ROLLOUT = ".codex/sessions/**/rollout-*{}.jsonl"
 _STATUS = re.compile(r"(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b")
 _KINDS: dict[str, Kind] = {
     "usage_limit_exceeded": "rate_limited",
@@ -63,7 +62,7 @@ def read(printed: Printed) -> Answer:
     trouble = None
     if failed is not None or not is_complete:
         total = error = reset = None
-        for row in printed.rows(_ROLLOUT.format(session)):
+        for row in printed.rows(f".codex/sessions/**/rollout-*{session}.jsonl"):
             event = row.get("payload")
             kind = inner(event, "type")
             if kind == "token_count":

@@ -16,7 +16,6 @@ _EDITING = ("replace", "write_file", "enter_plan_mode", "exit_plan_mode")
 _WEB = ("google_web_search", "web_fetch")
 _SETTINGS = ".gemini/settings.json"
 _POLICY, _WEB_POLICY = ".gemini/policies/goalseek.toml", ".gemini/policies/web.toml"
-_CHAT = ".gemini/tmp/*/chats/session-*.jsonl"
 _AUTH_EXIT = 41
 _TURNS_EXIT = 53
 _REFUSED_EXITS = (42, 44, 52, 54)  # its input, sandbox, settings or a tool is wrong
@@ -37,7 +36,7 @@ def read(printed: Printed) -> Answer:
         model = model or name
     if not model:
         answers: dict[str, Usage] = {}
-        for row in printed.rows(_CHAT):
+        for row in printed.rows(".gemini/tmp/*/chats/session-*.jsonl"):
             # A call begins with a ``startTime``; one that resumes sets the session, in another minute only that.
             if row.get("startTime") or inner(row, "$set", "sessionId"):
                 answers = {}
