@@ -1,4 +1,4 @@
-"""The views of a climb in lines: for a person with questions at a terminal, and as the events of ``iterate --json``."""
+"""The views of a climb in lines: for a person at a terminal, with questions, and as events of ``iterate --json``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _POLL_SECONDS = 0.2
 
 
 def record_line(record: IterationRecord, paint: Paint, width: int | None) -> str:
-    """``  12  kept      better   0.981  0.981 beats 0.975 by 0.006; title``, aligned; cut to ``width`` where given."""
+    """``  12  kept      better   0.981  0.981 beats 0.975 by 0.006; title``, aligned; cut to ``width`` if given."""
     value = "-" if record.metric.value is None else format_number(record.metric.value, record.metric.unit)
     head = f"{record.iteration:>4}  {record.outcome:<9} {record.reason:<16} {value:>9}  "
     room = None if width is None else width - len(head)
@@ -47,7 +47,7 @@ def record_line(record: IterationRecord, paint: Paint, width: int | None) -> str
 
 
 class SandboxWatch(Observer):
-    """Prints the level of the sandbox on stderr, and nothing else; with ``is_quiet`` not that of bubblewrap."""
+    """Prints only the level of the sandbox, on stderr; with ``is_quiet`` not that of bubblewrap."""
 
     def __init__(self, color: str, is_quiet: bool) -> None:
         self._paint_level = painter(sys.stderr, color)
@@ -72,7 +72,7 @@ class SandboxWatch(Observer):
 
 
 class Prompt:
-    """The prompt of an open question, which stays the last line of the terminal while others print; "" for none."""
+    """The prompt of an open question, which stays the last line of the terminal while others print."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -89,7 +89,7 @@ class Prompt:
 
     @contextlib.contextmanager
     def printing(self) -> Iterator[None]:
-        """What is printed in this block begins a line, and the prompt follows it once more."""
+        """Output of this block begins a line, and the prompt follows it again."""
         with self._lock:
             text, self._text = self._text, ""
             if text:
@@ -101,7 +101,7 @@ class Prompt:
 
 
 class AskingWatch(SandboxWatch):
-    """Asks, too, where both standard input and output are a terminal."""
+    """Also asks, if both standard input and output are a terminal."""
 
     prompt = Prompt()  # a process has one terminal
 
@@ -112,7 +112,7 @@ class AskingWatch(SandboxWatch):
             return False
 
     def ask(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
-        """The answer typed here, or given by another command meanwhile; None where the terminal is closed."""
+        """The answer typed here, or given by another command meanwhile; None if the terminal is closed."""
         self.prompt.open(*question_lines(question), text=prompt_text(question))
         lines = _read_lines()
         try:
@@ -163,7 +163,7 @@ def prompt_text(question: Question) -> str:
 
 
 def _read_lines() -> Iterator[str | None]:
-    """The lines typed at a terminal, each with its newline, and None whenever none came for a moment."""
+    """The lines typed at a terminal, each with its newline; None after ``_POLL_SECONDS`` without one."""
     descriptor, unread = sys.stdin.fileno(), b""
     while True:
         while b"\n" in unread:
@@ -248,7 +248,7 @@ class LineWatch(AskingWatch):
 
 
 class EventWatch(Observer):
-    """Prints an event a line: of each what ``select`` gives for it, nothing for None."""
+    """Prints what ``select`` gives for each event as a line, and nothing for None."""
 
     def __init__(self, stream: TextIO, select: Callable[[Any], Any] = lambda event: event) -> None:
         self._stream = stream

@@ -1,7 +1,4 @@
-"""The live view of a climb at a terminal: a panel at the bottom, and above it a permanent line for each iteration.
-
-The panel has always the same rows in the same order, so that it does not flicker or grow too wide.
-"""
+"""The live view of a climb: a panel at the bottom of a terminal, and above it a permanent line for each iteration."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ if typing.TYPE_CHECKING:
 
 
 class LiveWatch(LineWatch):
-    """Shows the panel from the first progress to the end; it must be closed. ``ended``: how a followed climb ended."""
+    """Must be closed. ``ended`` says how a followed climb ended."""
 
     def __init__(self, color: str, is_verbose: bool) -> None:
         super().__init__(color, False, is_verbose)
@@ -87,7 +84,7 @@ class LiveWatch(LineWatch):
         self._tail = (self._tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
 
     def ask(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
-        """Replaces the panel by the question. Input typed before the question is discarded."""
+        """Replaces the panel by the question; input typed before is discarded."""
         from goalseek.views.screen import discard_input
 
         self.close()
@@ -136,10 +133,7 @@ _NAMES: dict[str, str] = {
 
 
 class Frame(Struct, frozen=True):
-    """What the panel shows. ``seconds`` are those of the phase so far, ``since`` those since the progress was read.
-
-    ``says`` is the last line of output, ``ended`` how a climb ended that is not at work; each may be "".
-    """
+    """``seconds`` of the phase, and ``since`` progress was read; ``says`` is output, ``ended`` an idle climb's end."""
 
     progress: Progress
     picture: Picture = Picture()
@@ -150,7 +144,7 @@ class Frame(Struct, frozen=True):
 
 
 def panel_rows(frame: Frame, columns: int, signs: Signs) -> list[Text]:
-    """The rows of the panel, each at most ``columns - 1`` cells wide, and at most 100."""
+    """Always in one order, so that nothing flickers; each row has at most ``columns - 1`` cells, and at most 100."""
     from rich.text import Text
 
     progress, standing, picture = frame.progress, frame.progress.standing, frame.picture
@@ -194,19 +188,18 @@ def panel_rows(frame: Frame, columns: int, signs: Signs) -> list[Text]:
 
 
 def format_under_way(one: OpenIteration) -> str:
-    """``measuring, 1m 02s: a title``, of one of several iterations under way."""
+    """``measuring, 1m 02s: a title``."""
     phase = _NAMES.get(one.phase or "", "proposing") if one.stage == "proposing" else one.stage
     text = f"{one.waits or phase}, {format_whole_seconds(seconds_since(one.since))}"
     return one_line(f"{text}: {one.title}" if one.title else text)
 
 
 def format_silence(seconds: float) -> str:
-    """What is said of a program that has printed nothing for so long; "" before that is worth a word."""
     return f"nothing for {format_whole_seconds(seconds)}" if seconds >= SILENT_SECONDS else ""
 
 
 def format_whole_seconds(seconds: float) -> str:
-    """A duration in whole seconds, which changes once a second only."""
+    """Changes once a second only."""
     return f"{int(seconds)}s" if seconds < 60 else format_duration(float(int(seconds)))
 
 

@@ -29,10 +29,9 @@ _NO_TERMINAL = (termios.error, OSError, ValueError)
 
 
 class Screen(Live):
-    """Shows ``rows(columns)`` at the bottom, drawn twice a second until ``stop``; printed lines go above them.
+    """A thread of rich draws ``rows(columns)`` twice a second until ``stop``; printed lines go above them.
 
-    A thread of rich draws. Where the terminal is gone, or this process is in the background, nothing is drawn. ^Z
-    removes the panel before the process stops, and ``fg`` draws it again.
+    Nothing is drawn without a terminal or in the background; ^Z removes the panel, and ``fg`` draws it again.
     """
 
     def __init__(self, color: str, rows: Callable[[int], list[Text]]) -> None:
@@ -123,7 +122,7 @@ class Screen(Live):
 
 
 def discard_input() -> None:
-    """Discards unread input, as ^C and ^Z do without NOFLSH, which is set here as they would discard output too."""
+    """As ^C and ^Z do without NOFLSH, which is set here because they would discard output too."""
     if is_foreground(sys.__stdout__):
         with suppress(*_NO_TERMINAL):
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

@@ -1,7 +1,4 @@
-"""Text for a terminal: escape sequences and control characters stripped from a child's output, colours, widths.
-
-Output of the agent and the verifier is untrusted: an escape sequence in it could change the user's terminal.
-"""
+"""Text for a terminal: a child's output without escape sequences and control characters, colours, widths."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from typing import TextIO
 from msgspec import Struct, structs
 
 TAIL_BYTES = 8192
+# Output of the agent and the verifier is untrusted: an escape sequence in it could change the user's terminal.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # a control sequence
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"  # a string: a title, a link
@@ -23,24 +21,23 @@ _LINES = re.compile(r"[\r\n\x0b\x0c\x85\u2028\u2029]+")
 
 
 def clean_line(line: str) -> str:
-    """A line without escape sequences and control characters; a tab is a space."""
+    """Drops escape sequences and control characters; a tab becomes a space."""
     plain = _ESCAPES.sub("", line).replace("\t", " ")
     return plain if plain.isprintable() else "".join(letter for letter in plain if letter.isprintable())
 
 
 def clean_text(text: str) -> str:
-    """A text of several lines, each without escape sequences and control characters."""
     return "\n".join(map(clean_line, text.split("\n")))
 
 
 def clean_lines(printed: bytes) -> list[str]:
-    """The cleaned lines of output, without empty ones; a carriage return begins a new line too."""
+    """Leaves out empty lines; a carriage return begins a new line too."""
     text = _ESCAPES.sub("", printed.decode("utf-8", "replace"))
     return [line for part in _LINES.split(text) if (line := clean_line(part).rstrip())]
 
 
 def paint_patch(text: str, paint: Paint) -> str:
-    """The patch in the colours of ``git diff``, with the same number of lines."""
+    """In the colours of ``git diff``, with the same number of lines."""
     in_hunk = False
     lines = []
     for line in replace_unprintable(text).split("\n"):
@@ -51,12 +48,12 @@ def paint_patch(text: str, paint: Paint) -> str:
 
 
 def strip_colour(text: str) -> str:
-    """The text without colours, and with newlines as line ends."""
+    """Also turns line ends into newlines."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text).replace("\r\n", "\n")
 
 
 def replace_unprintable(text: str) -> str:
-    """The text with each unprintable character replaced by U+FFFD, except newlines and tabs."""
+    """Substitutes U+FFFD; newlines and tabs stay."""
     if text.isprintable():
         return text
     return "".join(
@@ -65,12 +62,12 @@ def replace_unprintable(text: str) -> str:
 
 
 def escape_controls(content: bytes) -> bytes:
-    """Bytes with control characters as ``\\x1b``; tabs, line ends and what is not UTF-8 stay, so that patches apply."""
+    """Spells them as ``\\x1b``; tabs, line ends and bytes that are not UTF-8 stay, so that patches apply."""
     return _CONTROLS.sub(lambda match: match[0].decode().encode("unicode_escape"), content)
 
 
 def one_line(text: str, limit: int | None = None) -> str:
-    """The text in one line, without unprintable characters; cut to ``limit`` characters, the last a ``…``, if given."""
+    """Also replaces unprintable characters; ``limit`` counts characters, the last a ``…`` if any are cut off."""
     if text.isprintable() and "  " not in text and text[:1] != " " != text[-1:] and len(text) <= (limit or len(text)):
         return text  # a space is the only white space that is printable
     is_cut = False
@@ -89,7 +86,7 @@ OUTCOME_COLORS = {"kept": "green", "baseline": "cyan", "reverted": "grey", "skip
 
 
 def is_coloured(stream: TextIO, color: str) -> bool:
-    """Whether the stream gets colours; ``color`` is "auto", "always" or "never"."""
+    """``color`` is "auto", "always" or "never"."""
     if color != "auto":
         return color == "always"
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
@@ -100,7 +97,7 @@ def can_move_cursor(stream: TextIO) -> bool:
 
 
 def is_foreground(stream: TextIO | None) -> bool:
-    """Whether this process is in the foreground of a terminal: else it must not draw, read or change its modes."""
+    """If not, this process must not draw on the terminal, read from it or change its modes."""
     try:
         return stream is None or os.tcgetpgrp(stream.fileno()) == os.getpgrp()
     except (OSError, ValueError):  # not a controlling terminal
@@ -114,7 +111,7 @@ def painter(stream: TextIO, color: str) -> Paint:
 
 
 class Signs(Struct, frozen=True):
-    """The characters of drawings: rules and bars, bars from low to high, one run, two and more, the median, ends."""
+    """Characters of drawings: rule and bars, bars of rising height, one run, two and more, the median, ends."""
 
     rule: str
     full: str
@@ -131,7 +128,7 @@ ASCII = Signs("-", "#", ".", " | ", "12345678", ".:#", "+", "||")
 
 
 def choose_signs(stream: TextIO) -> Signs:
-    """Line-drawing characters; ASCII ones where TERM is "dumb" or the stream's encoding lacks the others."""
+    """ASCII if TERM is "dumb" or the stream's encoding lacks line-drawing characters."""
     try:
         "".join(structs.astuple(LINE_DRAWING)).encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -140,7 +137,7 @@ def choose_signs(stream: TextIO) -> Signs:
 
 
 def terminal_width(stream: TextIO) -> int | None:
-    """The width of a terminal in cells; None for a file or a pipe, which gets whole lines."""
+    """In cells; None for a file or a pipe, which gets whole lines."""
     if not stream.isatty():
         return None
     import shutil
@@ -157,7 +154,7 @@ def cell_width(text: str) -> int:
 
 
 def cut_to_cells(text: str, limit: int) -> str:
-    """The text in at most ``limit`` cells; where it is cut it ends in ``…``."""
+    """A cut text ends in ``…``."""
     if cell_width(text) <= limit:
         return text
     from rich.cells import set_cell_size
@@ -178,7 +175,7 @@ def why_and_title(why: str, title: str, limit: int | None) -> str:
 
 
 def wrap(text: str, limit: int) -> list[str]:
-    """The text in lines of at most ``limit`` cells, broken between words; a longer word stays whole, to be copied."""
+    """Breaks between words; a word of more than ``limit`` cells stays whole, to be copied."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word

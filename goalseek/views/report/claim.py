@@ -1,4 +1,4 @@
-"""What the report says: the claim at its head, how far it can be trusted, and the words for what its records have."""
+"""The words of the report: the claim at its head, how far to trust it, and the labels of the records."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from goalseek.views.report.figures import UNREADABLE_LINE, Climb, Label, Try
 
 
 class Claim(Struct, frozen=True):
-    """``before`` and ``after`` are the numbers in large type, "" where there are none; the rest are sentences or "".
-
-    ``is_warning`` says whether the caution is one. ``unmeasured`` is shown in place of the numbers.
-    """
+    """``before`` and ``after`` are the numbers in large type, or ""; ``unmeasured`` is shown in their place."""
 
     metric: str
     before: str = ""
@@ -30,7 +27,7 @@ class Claim(Struct, frozen=True):
 
     @property
     def headline(self) -> str:
-        """``accuracy 0.6467 → 0.9267``, in one line."""
+        """``accuracy 0.6467 → 0.9267``."""
         if not self.before:
             return self.unmeasured
         return f"{self.metric} {self.before}" + (f" → {self.after}" if self.after else "")
@@ -96,7 +93,7 @@ def format_kept(climb: Climb) -> str:
 
 
 def format_at_once(climb: Climb) -> str:
-    """``4 measured at once, 7 moved to a newer tip, 2 outrun``; "" where one followed the other."""
+    """``4 measured at once, 7 moved to a newer tip, 2 outrun``; "" if no iterations overlapped."""
     outrun = sum(count for label, count in climb.counts.items() if label.reason == Reason.OUTRUN)
     counts = {"measured at once": climb.benches, "moved to a newer tip": climb.moved, "outrun": outrun}
     return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
@@ -131,7 +128,7 @@ class RejectedGroup(Struct, frozen=True):
 
 
 def rejected_groups(climb: Climb, most: int) -> list[RejectedGroup]:
-    """The groups, the largest first, each with its ``most`` newest tries."""
+    """The largest group first, each with its ``most`` newest tries."""
     groups = {
         label: RejectedGroup(label, count, [])
         for label, count in climb.counts.most_common()

@@ -1,7 +1,4 @@
-"""The figures of the report: a fold over the records, of bounded size for any number of them.
-
-All texts in them are printable and of bounded length.
-"""
+"""The figures of the report: a fold over any number of records, bounded in size, with printable texts only."""
 
 from __future__ import annotations
 
@@ -37,10 +34,7 @@ class Label(Struct, frozen=True, gc=False):
 
 
 class Try(Struct, frozen=True, gc=False):
-    """One iteration; ``seconds`` are active ones, ``stacked`` are the tries whose changes it put together.
-
-    ``guards`` are filled for the baseline and kept tries only.
-    """
+    """``seconds`` are active ones, ``stacked`` the tries put together; ``guards`` of baseline and kept tries only."""
 
     iteration: int
     label: Label
@@ -86,7 +80,7 @@ def try_of(record: IterationRecord, label: Label) -> Try:
 
 
 def label_of(record: IterationRecord) -> Label:
-    """The label of an iteration; an unknown outcome counts as skipped."""
+    """An unknown outcome counts as skipped."""
     outcome = record.outcome if record.outcome in _OUTCOMES else Outcome.SKIPPED.value
     return Label(outcome, one_line(record.reason, 40))
 
@@ -129,11 +123,7 @@ class Incidents:
 
 
 def incidents_of(record: IterationRecord, idle: float) -> Iterator[Incident]:
-    """The incidents of an iteration, recorded ``idle`` seconds after the record before it.
-
-    A pause is what its seconds and noted waits do not explain of those. The records do not say what it was: a stop, a
-    kill, a machine asleep, a question to a person.
-    """
+    """``idle`` seconds passed since the record before; a pause is what activity and waits do not explain of them."""
     iteration = record.iteration
     if reason := _REASONS.get(record.reason):
         yield Incident(reason, iteration, one_line(record.why, 300))
@@ -152,11 +142,12 @@ def incidents_of(record: IterationRecord, idle: float) -> Iterator[Incident]:
         idle -= record.climb_seconds
         idle -= sum(parse_duration(match[1]) for note in record.notes if (match := _WAITED.match(note)))
     if idle >= PAUSE_SECONDS:
+        # The records do not tell a stop from a kill, a machine asleep or a question to a person.
         yield Incident("nothing was at work", iteration, f"for {format_duration(idle)} before or within it")
 
 
 def parse_timestamp(text: str) -> datetime | None:
-    """The time of a timestamp, with its zone (UTC where it has none), or None."""
+    """Assumes UTC without a zone; None for any other text."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -180,11 +171,7 @@ _NAMELESS = "not named"
 
 
 class Expenses(Struct):
-    """Active seconds of agent, verifier and goalseek, seconds of each verify command, usage by provider and model.
-
-    ``seconds`` are the climb's: fewer than those of all parts together where several iterations were under way at once.
-    ``settling`` are those of a settling's measurements that have a record before the settling has its own.
-    """
+    """``seconds`` are fewer than all ``parts`` if iterations overlapped; ``settling`` ones have no record yet."""
 
     parts: dict[str, float] = field(default_factory=lambda: {"agent": 0.0, "verifier": 0.0, "goalseek": 0.0})
     commands: Counter[str] = field(default_factory=Counter)
@@ -225,7 +212,7 @@ Item = TypeVar("Item")
 
 
 class ThinnedList(Generic[Item]):
-    """A list of at most ``limit`` items: all up to that, then every second one added, every fourth, and so on."""
+    """Holds at most ``limit`` items: all up to that, then every second one added, every fourth, and so on."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -243,11 +230,10 @@ class ThinnedList(Generic[Item]):
 
 
 class Climb(Struct):
-    """The iterations under one ruler. ``best`` is the newest kept try, or the baseline; ``last`` the last iteration.
+    """The iterations under one ruler; ``best`` is the newest kept try, or the baseline.
 
-    ``first`` is the first baseline of all where another verifier measured it, or other code was put in its place.
-    ``reverts`` counts the kept tries that took one back, ``taken_back`` has those that are not in the best any more.
-    ``moved`` counts those that others' landings moved, ``benches`` is how many were measured at once, at most.
+    ``first`` is the first baseline of all, under another verifier or code. ``reverts`` counts kept tries that took one
+    back, ``moved`` the tries that others' landings moved; ``benches`` is the most that were measured at once.
     """
 
     epoch: int = 0
@@ -282,12 +268,12 @@ class Climb(Struct):
 
     @property
     def keeps(self) -> int:
-        """The number of kept changes that the best has: without those that a person took back."""
+        """The kept changes in the best, without those that a person took back."""
         return self.kept.added - self.reverts - len(self.taken_back)
 
     @property
     def tried(self) -> int:
-        """The number of iterations without the baseline and a person's reverts."""
+        """Without the baseline and a person's reverts."""
         return self.kept.added + self.rejected.added - self.reverts
 
     @property
@@ -300,7 +286,7 @@ class Climb(Struct):
 
 
 class ReportFigures:
-    """The whole fold, fed a record at a time. ``climb`` is the one under the newest ruler, ``earlier`` those before."""
+    """``climb`` is the one under the newest ruler, ``earlier`` are those before."""
 
     def __init__(self) -> None:
         self.project = ""
@@ -314,7 +300,7 @@ class ReportFigures:
 
     @property
     def period(self) -> str:
-        """The time from the first record to the newest, as ``3 Jan 21:04 to 05:30 UTC``; "" without any."""
+        """From the first record to the newest, as ``3 Jan 21:04 to 05:30 UTC``."""
         if not self.first or not self.newest:
             return ""
         first, newest = self.first.astimezone(UTC), self.newest.astimezone(UTC)
@@ -322,7 +308,7 @@ class ReportFigures:
         return f"{first.day} {first:%b %H:%M} to {end} UTC"
 
     def add(self, record: records.Head | None) -> None:
-        """``record`` is None for a line that is none."""
+        """``record`` is None for an unreadable line."""
         if record is None:
             self.climb.incidents.add(Incident(UNREADABLE_LINE, None))
             return
@@ -416,7 +402,7 @@ class ReportFigures:
 
 
 def _bounded_name(text: str, limit: int, names: Collection[str]) -> str:
-    """The first ``limit`` characters of a name; the name of all others where there are too many."""
+    """The first ``limit`` characters, or "others" if there are too many names."""
     if text in names:
         return text
     name = one_line(text, limit)

@@ -1,7 +1,6 @@
-"""The pages of the report, made of templates that escape each text: one HTML file, and Markdown for a pull request.
+"""The report's pages, from templates that escape each text: one HTML file, and Markdown for a pull request.
 
-The HTML needs no network: its content security policy allows its own script only. In the Markdown, text by an agent is
-in code spans only, where no mention, link, image or HTML takes effect.
+In the Markdown, an agent's text is in code spans only, where no mention, link, image or HTML takes effect.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _ONE_TEXT = 2_500
 def render_page(
     night: ReportFigures, around: ProjectState, diffs_of: Callable[[Sequence[Try]], Sequence[DiffLines | None]]
 ) -> str:
-    """The whole file. ``diffs_of`` gives the patches of the kept tries that are shown, None where one is not here."""
+    """``diffs_of`` gives the patches of the kept tries that are shown, None for a missing one."""
     climb, plot = night.climb, plot_of(night.climb)
     kept = climb.kept.items[-KEPT_SHOWN:]
     tries = plot.tries if plot else ()
@@ -88,7 +87,7 @@ def render_page(
 
 
 def content_security_policy(is_live: bool) -> str:
-    """A live page may also send requests to its own server."""
+    """Allows the page's own script only; a live page may also send requests to its own server."""
     hashes = (hashlib.sha256(_read_asset(name).encode()).digest() for name in ("page.css", "page.js"))
     style, script = (f"sha256-{base64.b64encode(digest).decode()}" for digest in hashes)
     directives = [
@@ -210,12 +209,12 @@ def _environment() -> Environment:
 
 
 def escaped_size(text: str) -> int:
-    """The largest size of the text in bytes, in an element or as JSON, where some characters are escaped."""
+    """The largest size in bytes, in an element or as JSON, where some characters are escaped."""
     return len(text.encode("utf-8", "replace")) + (_LONGEST_ESCAPE - 1) * sum(map(text.count, _ESCAPED))
 
 
 def cut_to_bytes(text: str, limit: int) -> str:
-    """The text, cut to at most ``limit`` bytes after escaping; where it is cut it ends in ``…``."""
+    """``limit`` counts bytes after escaping; a cut text ends in ``…``."""
     if _LONGEST_ESCAPE * len(text) <= limit or escaped_size(text) <= limit:
         return text
     fitting = bisect(range(len(text)), limit - len("…".encode()), key=lambda length: escaped_size(text[:length]))

@@ -23,10 +23,7 @@ _LANE = 380
 
 
 class Plot(Struct, frozen=True):
-    """The data of the plot. ``rejected`` are the tries beside the line; the ``best``, on it, begin with the baseline.
-
-    ``band`` is the noise of a run at each of the best; ``words`` describe the plot for readers who do not see it.
-    """
+    """``band`` is the noise of a run at each of the ``best``; ``words`` are for readers who do not see the plot."""
 
     across: Axis
     upward: Axis
@@ -44,7 +41,7 @@ class Plot(Struct, frozen=True):
 
     @property
     def links(self) -> list[tuple[Try, Try]]:
-        """Each kept try of changes put together, with each of the rejected tries that it is made of."""
+        """Each rejected try that was put together with others, and the kept try made of them."""
         stacks = [try_ for try_ in self.best if try_.stacked]
         wanted = {number for try_ in stacks for number in try_.stacked}
         parents = {try_.iteration: try_ for try_ in self.rejected if try_.iteration in wanted}
@@ -52,7 +49,7 @@ class Plot(Struct, frozen=True):
 
     @property
     def steps(self) -> list[int]:
-        """Where the line steps to each of the best: at its number, or at a higher one that was kept before it."""
+        """Where the line steps to each of the best: its iteration, or a higher one that was kept before it."""
         return list(accumulate((try_.iteration for try_ in self.best), max))
 
     @property
@@ -67,7 +64,7 @@ class Plot(Struct, frozen=True):
         return f"{WIDTH * self.across.place(iteration):.1f}"
 
     def y(self, value: float | None) -> str:
-        """The coordinate of a value, of 400; of a try without one that of the lane."""
+        """The coordinate, out of 400; the lane's for a try without a value."""
         if value is None:
             return str(_LANE)
         return f"{FLOOR * (1 - min(1.0, max(0.0, self.upward.place(value)))):.1f}"
@@ -116,7 +113,7 @@ Band = tuple[float, float]
 
 
 def noise_bands(noise: NoiseState, direction: str, values: Sequence[float | None]) -> tuple[Band | None, ...]:
-    """For each value the interval of one standard deviation of a single run; None where no run ever differed."""
+    """One standard deviation of a single run around each value; None if no run ever differed."""
     if not noise.differed:
         return (None,) * len(values)
     sd_of = cache(lambda in_percent: spread(scale_of(direction, in_percent), noise.pairs))
@@ -136,11 +133,11 @@ _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _INTERVALS = 5
 _LOGARITHMIC_FROM = 30.0
 _BEYOND = 0.75
-_FURTHEST = 1e300
+_FURTHEST = 1e300  # a verifier may give the largest float for infinity; there is no float for a tick above that
 
 
 class Axis(Struct, frozen=True):
-    """``ticks`` are evenly spaced on the axis, from its low end to its high one."""
+    """``ticks`` are evenly spaced, from the low end to the high one."""
 
     ticks: tuple[float, ...]
     logarithmic: bool = False
@@ -157,11 +154,7 @@ class Axis(Struct, frozen=True):
 
 
 def value_axis(core: Sequence[float], others: Sequence[float]) -> Axis:
-    """An axis that holds all of ``core``, and the middle nine tenths of the others unless they would make core small.
-
-    It is logarithmic where core is positive and its ends are far apart. A value near the largest float, which a
-    verifier may give in place of infinity, lies beyond the axis: there is no float for a tick above it.
-    """
+    """Holds ``core`` and the middle nine tenths of ``others``, if ``core`` stays large; logarithmic for a wide core."""
     core, others = [_clamp(value) for value in core], [_clamp(value) for value in others]
     low, high = min(core), max(core)
     if low > 0 and high / low >= _LOGARITHMIC_FROM:

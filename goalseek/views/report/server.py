@@ -1,7 +1,4 @@
-"""The server of the live report, on loopback: read-only, under an address with a secret in it.
-
-The secret matters: an agent with network access reaches this machine's servers too, and must not read the holdout.
-"""
+"""The server of the live report, on loopback: read-only, under an address with a secret in it."""
 
 from __future__ import annotations
 
@@ -36,19 +33,20 @@ _HEADERS = {
 
 
 class PageServer(ThreadingHTTPServer):
-    """One page is made at a time, and rarely enough to take 5% of the time at most."""
+    """Makes one page at a time, in at most 5% of the time."""
 
     daemon_threads = True
     block_on_close = False
     request_queue_size = 64
 
     def __init__(self, source: ReportSource, port: int) -> None:
-        """Port 0 is any free one. Raises GoalseekError where the port is in use or not allowed."""
+        """Port 0 is any free one. Raises GoalseekError if the port is in use or not allowed."""
         self._source = source
         self._making = threading.Lock()
         self._page = b""
         self._page_version = ""
         self._not_before = 0.0
+        # An agent with network access reaches this server too, and must not read the holdout.
         self.path = f"/{secrets.token_urlsafe(16)}/"
         self._readers: dict[Any, None] = {}
         self._readers_lock = threading.Lock()
@@ -79,7 +77,7 @@ class PageServer(ThreadingHTTPServer):
             return self._page
 
     def state(self) -> bytes:
-        """The state of the run as JSON; ``seen`` changes when there is a new page to fetch."""
+        """JSON, whose ``seen`` changes when there is a new page to fetch."""
         status, phase = self._source.activity()
         is_due = time.monotonic() >= self._not_before
         fields = {

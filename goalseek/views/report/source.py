@@ -1,7 +1,4 @@
-"""The source of a report: this project's records, or a copy of ``results.jsonl`` from another machine.
-
-With the records go the patches of kept changes, from the artifacts or from git, and the project's present state.
-"""
+"""The source of a report: this project's records and patches, or a copy of ``results.jsonl`` from another machine."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ _SKIPPED = ("index ", "--- ", "+++ ")
 
 
 class DiffLine(Struct, frozen=True):
-    """One line; ``kind`` is "file", "about", "hunk", "added", "removed" or "same"."""
+    """``kind`` is "file", "about", "hunk", "added", "removed" or "same"."""
 
     kind: str
     text: str
@@ -49,12 +46,10 @@ class DiffLines(Struct, frozen=True):
 
 
 class ProjectState(Struct, frozen=True):
-    """The state of the project for the page. ``status`` is the contract's, or "" for a copy of the records.
+    """``status`` is the contract's, or "" for a copy of the records; ``bounds`` are the guards', in words.
 
-    ``phase`` is the present activity and ``bounds`` are the guards' bounds, both in words, ``differs`` what differs
-    from what was pinned, ``trouble`` an error of reading or a warning. ``is_live`` is a served page. ``shown``
-    are the paths of ``scope.share`` and ``sandbox.read``, ``notes`` name answers that candidate code can read, and
-    notifications that failed. ``turn`` says who proposes next and why, where it may change.
+    ``differs`` has differences from the pins, ``trouble`` an error of reading or a warning, ``shown`` the paths of
+    ``scope.share`` and ``sandbox.read``; ``notes`` name readable answers and failed notifications.
     """
 
     status: str = ""
@@ -70,10 +65,7 @@ class ProjectState(Struct, frozen=True):
 
 
 class ReportSource:
-    """Where the records and the artifacts are, and the manifest where the project is on this machine.
-
-    ``night`` are the figures of the records that were read.
-    """
+    """``loaded`` is None for a copy of the records; ``night`` are the figures of those that were read."""
 
     def __init__(self, results: Path, runs: Path, loaded: ManifestFile | None = None) -> None:
         self.results = results
@@ -84,7 +76,7 @@ class ReportSource:
         self._diffs: dict[tuple[str, int, int], DiffLines | None] = {}
 
     def read_on(self) -> ReportFigures:
-        """Adds the complete lines that are new; reads from the beginning where the file has become shorter."""
+        """Adds the new complete lines; begins again if the file has become shorter."""
         history = History(self.results)
         if history.size() < self._end:
             self.night, self._end = ReportFigures(), 0
@@ -98,7 +90,7 @@ class ReportSource:
         return self.night
 
     def diffs_of(self, tries: Sequence[Try]) -> list[DiffLines | None]:
-        """The patches of kept tries, each read once, cut to fit a page together; None where one is not here."""
+        """Reads each patch once, cut so that all fit a page; None for a missing one."""
         limit = patch_limit(len(tries))
         keys = [(try_.commit, try_.iteration, limit) for try_ in tries]
         missing = {key: try_ for key, try_ in zip(keys, tries, strict=True) if key not in self._diffs}
@@ -127,7 +119,7 @@ class ReportSource:
                 processes.close()
 
     def state(self, is_live: bool = False) -> ProjectState:
-        """The project's state; of a copy only what to do next."""
+        """For a copy, only what to do next."""
         if self._loaded is None:
             promotes = "promote takes home what HEAD lacks of the kept changes"
             command = promotes if self.night.climb.keeps > 0 else "status says what comes next"
@@ -153,10 +145,7 @@ class ReportSource:
         )
 
     def activity(self) -> tuple[str, str]:
-        """Status and phase from ``state.json`` alone, cheap enough for a call every second; "" where there is none.
-
-        Where no process holds the project's lock, nothing is at work; of a copy, its ``state.json`` is trusted.
-        """
+        """Status and phase, cheap enough for a call every second. A copy's ``state.json`` is trusted without a lock."""
         own = find_own_folder(self._loaded) if self._loaded else None
         picture = read_picture(self.results.with_name(STATE), is_held=not own or lock_holder(own) is not None)
         if picture == Picture() and self._loaded is None:
@@ -166,7 +155,7 @@ class ReportSource:
 
 
 def copy_source(path: Path) -> ReportSource:
-    """``path`` is the file, or the folder that holds it or its ``logs``. Raises GoalseekError where there is none."""
+    """``path`` is the file, or the folder that holds it or its ``logs``. Raises GoalseekError if there is none."""
     candidates = [path / RESULTS, path / "logs" / RESULTS] if path.is_dir() else [path]
     results = next((file for file in candidates if file.is_file()), None)
     if results is None:
@@ -176,7 +165,7 @@ def copy_source(path: Path) -> ReportSource:
 
 
 def patch_limit(count: int) -> int:
-    """The limit in bytes of each of ``count`` patches; rounded, so that it seldom changes as one is added."""
+    """Bytes for each patch, rounded so that they seldom change as one is added."""
     return equal_share(_WHOLE, 10 * 2 ** max(0, math.ceil(math.log2(max(1, count) / 10))), _ONE_MOST)
 
 
