@@ -65,7 +65,7 @@ _CONSENT = """\
 
 
 class Interview:
-    """The questions to a person at a terminal. ``paths`` are the committed files below the manifest's folder."""
+    """``paths`` are the committed files below the manifest's folder."""
 
     def __init__(self, folder: Path, paths: list[str]) -> None:
         self._folder = folder
@@ -73,10 +73,7 @@ class Interview:
         self._is_time_offered = False
 
     def ask_all(self, answers: Answers, given: Collection[str]) -> Answers:
-        """Asks each question whose answer is not ``given`` and that the others leave open.
-
-        ``answers`` has the defaults.
-        """
+        """Asks each question that is not ``given`` and that the others leave open; ``answers`` has the defaults."""
         for question in ("name", "writable", "hidden", "run", "score", "outputs", "timing_outputs", "reading"):
             is_open, is_given = True, question in given
             if question == "score":
@@ -97,7 +94,7 @@ class Interview:
         return answers
 
     def ask_again(self, question: str, answers: Answers) -> Answers:
-        """Asks one question, and those that its answer brings with it; before how the number is read, what scores."""
+        """Asks one question and those that its answer opens; the scoring command before how the number is read."""
         is_unscored = question == "reading" and bool(answers.direction) and not (answers.score or answers.timing)
         answers = self.ask("score" if is_unscored else question, answers)
         is_open = {key for key in ("outputs", "timing_outputs") if not getattr(answers, key)}
@@ -191,16 +188,15 @@ def _candidate_command(answers: Answers) -> VerifyCommand:
 
 
 def fitting_hidden(answers: Answers, paths: Collection[str]) -> tuple[str, ...]:
-    """The hidden globs without what may change, and without the tests that the candidate's command runs."""
+    """The hidden globs without files that may change or tests that the candidate's command runs."""
     unfit = {*answers.writable, *hidden_tests(_candidate_command(answers), answers.hidden, paths)}
     return tuple(glob for glob in answers.hidden if glob not in unfit)
 
 
 def _scorer_to_hide(answers: Answers, paths: Collection[str]) -> tuple[str, str]:
-    """Which of the committed ``paths`` scores, and the glob that hides it; "" twice for none.
+    """Which of the committed ``paths`` scores, and the glob that hides it; "" twice if none is left to hide.
 
-    None is asked for that is hidden already, or that ``writable`` names itself. The glob is that of its folder, unless
-    the candidate's command names something there, or a candidate may change something there.
+    The glob is that of its folder, unless the candidate's command names a file there, or a candidate may change one.
     """
     changeable = set(filter(matcher(answers.writable), paths))
     is_hidden = matcher(answers.hidden)
@@ -212,7 +208,7 @@ def _scorer_to_hide(answers: Answers, paths: Collection[str]) -> tuple[str, str]
 
 
 def committed_files(folder: Path) -> list[str]:
-    """The files of HEAD below the folder. Raises GoalseekError where there is no repository or no commit."""
+    """The files of HEAD below the folder. Raises GoalseekError without a repository or a commit."""
     with contextlib.closing(Repository(locate(folder), "init")) as repository:
         repository.head()
         variables = repository.folder_variables()  # its objects are not asked: they would make a folder of goalseek's
@@ -221,7 +217,7 @@ def committed_files(folder: Path) -> list[str]:
 
 
 def free_branch_prefix(folder: Path, prefix: str, asks: bool) -> str:
-    """The prefix, or where a branch of the user's is in its way the one that they give, or "climbs" where none asks."""
+    """The prefix; if a branch of the user's is in its way, their answer, or "climbs" if nobody is asked."""
 
     def read(text: str) -> str:
         if not is_branch_prefix(text):
@@ -241,11 +237,7 @@ def free_branch_prefix(folder: Path, prefix: str, asks: bool) -> str:
 
 
 def parse_globs(text: str, paths: list[str] | None, folder: Path, example: str = "") -> tuple[str, ...]:
-    """The globs of an answer, in which one with a space is in double quotes.
-
-    Raises GoalseekError where there is none, for one that leads out of the folder, and for one that matches none of
-    ``paths``, where these are given: with the reason, where its files are in ``folder`` and not committed.
-    """
+    """Quotes hold a glob with a space. Raises GoalseekError for none, or one that leads out or matches nothing."""
     patterns = tuple(quoted or plain for quoted, plain in re.findall(r'"([^"]+)"|([^\s,]+)', text))
     if not patterns:
         raise GoalseekError("name at least one", f"for example: {example}")
@@ -276,10 +268,7 @@ def _why_uncommitted(pattern: str, folder: Path) -> str:
 
 
 def guess_outputs(question: str, answers: Answers, paths: Collection[str]) -> tuple[str, ...]:
-    """The file that a command leaves by its text: a program that the next one starts, or what it writes; or none.
-
-    ``question`` is ``outputs`` for the command that runs, ``timing_outputs`` for the timed one, or another.
-    """
+    """``question`` is ``outputs`` for the command that runs, ``timing_outputs`` for the timed one; others have none."""
     if question not in ("outputs", "timing_outputs"):
         return ()
     is_first = question == "outputs"
@@ -295,10 +284,7 @@ def format_globs(patterns: tuple[str, ...]) -> str:
 
 
 def read_command(text: str, folder: Path, is_first: bool) -> str:
-    """A command whose first word is a program. The build of the first may make one in a folder, for the next.
-
-    Raises GoalseekError where there is no such program, or not the script that it is to run.
-    """
+    """The first command may make a program for the next one. Raises GoalseekError if a program or script is missing."""
     word = (text.removeprefix("time ").split() or [""])[0]
     if not text:
         raise GoalseekError("enter a command", f"for example: python {'experiment' if is_first else 'score'}.py")
@@ -317,7 +303,7 @@ def read_command(text: str, folder: Path, is_first: bool) -> str:
 def parse_reading(text: str) -> tuple[str, str, str, str]:
     """Direction, query, regex and name of ``maximize accuracy`` or ``minimize [NAME] /took ([0-9.]+)s/``.
 
-    Raises GoalseekError where it is neither.
+    Raises GoalseekError for any other text.
     """
     match = re.fullmatch(r"\s*(maximi|minimi)[sz]e\s*[\s:]\s*(\S.*?)\s*", text)
     if not match:

@@ -18,7 +18,7 @@ _ANSWERED_AT_ONCE = ("-h", "--help", "--version")
 
 
 def run(arguments: list[str]) -> int:
-    """Runs one command line; gives the contract's exit code, also for an exception, which is shown on stderr."""
+    """Gives the contract's exit code, also for an exception, which is shown on stderr."""
     prepare_streams()
     code = _exit_code_of(lambda: _run(arguments))
     return _exit_code_of(sys.stdout.flush) or code

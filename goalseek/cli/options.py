@@ -17,7 +17,7 @@ if typing.TYPE_CHECKING:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises GoalseekError in place of ending the process. A command's has an ``example``."""
+    """Raises GoalseekError instead of ending the process. A command's parser has an ``example``."""
 
     example = ""
 
@@ -58,14 +58,14 @@ def add_why_option(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse(*faults: tuple[bool, str, str]) -> None:
-    """Raises GoalseekError for the first fault: each is whether it is there, the message and the hint."""
+    """Raises GoalseekError for the first fault (is there, message, hint) that is there."""
     for is_there, message, hint in faults:
         if is_there:
             raise GoalseekError(message, hint)
 
 
 def refuse_two_outputs(options: argparse.Namespace, name: str, path: str | None, what: str) -> None:
-    """Raises GoalseekError where JSON and ``what`` the option of this name writes would both go to standard output."""
+    """Raises GoalseekError if JSON and ``what`` the option of this name writes would both go to standard output."""
     if path == "-" and (options.json or options.query):
         raise GoalseekError(f"{name} - and --json would both write to standard output", f"name a file for {what}")
 
@@ -86,7 +86,7 @@ def load_manifest(options: argparse.Namespace) -> ManifestFile:
 
 
 def load_manifest_to_look(options: argparse.Namespace) -> ManifestFile:
-    """The manifest for a command that only looks: where it is wrong now, the last good one, and a note on stderr."""
+    """For commands that only look: an invalid manifest gives the last good one, and a note on stderr."""
     path = find(start_folder(options), options.manifest)
     try:
         return load(path)

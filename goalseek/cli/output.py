@@ -22,7 +22,7 @@ def wants_json(options: argparse.Namespace) -> bool:
 
 
 def print_json(options: argparse.Namespace, value: Any) -> None:
-    """Prints one JSON value, or the part that ``--query`` selects, and flushes it: its reader may go on meanwhile."""
+    """Applies ``--query``, and flushes: the reader may go on meanwhile."""
     print(json.dumps(apply_query(options, to_plain(value)), ensure_ascii=True), flush=True)
 
 
@@ -34,7 +34,7 @@ def print_answer(options: argparse.Namespace, value: Any, *lines: str) -> None:
 
 
 def print_json_lines(options: argparse.Namespace, values: Iterable[Any]) -> None:
-    """Prints each value as a line of JSON; with ``--query`` what it selects of each, null left out."""
+    """Applies ``--query`` to each value, and leaves out null."""
     for value in values:
         part = apply_query(options, to_plain(value))
         if part is not None or not options.query:
@@ -42,7 +42,7 @@ def print_json_lines(options: argparse.Namespace, values: Iterable[Any]) -> None
 
 
 def apply_query(options: argparse.Namespace, plain: Any) -> Any:
-    """The part of a JSON value that ``--query`` selects. Raises GoalseekError for a query that does not parse."""
+    """Raises GoalseekError for a query that does not parse."""
     if not options.query:
         return plain
     import jmespath
@@ -68,7 +68,7 @@ def print_message(options: argparse.Namespace, text: str) -> None:
 
 
 def time_to_go(remaining: int, seconds: float) -> str:
-    """``; 3 to go, about 2m 10s``, where each takes so many seconds; "" where none remain."""
+    """``; 3 to go, about 2m 10s``, with ``seconds`` for each; "" if none remain."""
     return f"; {remaining} to go, about {format_duration(remaining * seconds)}" if remaining else ""
 
 
@@ -77,7 +77,7 @@ Value = TypeVar("Value")
 
 
 def ask_person(question: str, default: str, read: Callable[[str], Value]) -> Value:
-    """Asks until ``read`` takes the answer, or the default. Raises GoalseekError where the terminal is closed."""
+    """Asks until ``read`` takes the answer, or the default. Raises GoalseekError if the terminal is closed."""
     while True:
         print(f"{question}{f' [{default}]' if default else ''}: ", end="", file=sys.stderr, flush=True)
         wait_for_line()

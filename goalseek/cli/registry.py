@@ -103,7 +103,7 @@ def usage_of(option: str) -> str:
 
 
 def removed_words(words: list[str]) -> str:
-    """The key of ``REMOVED`` that a command line asks for; "" for none."""
+    """The key of ``REMOVED`` that a command line asks for, or ""."""
 
     def asks_for(word: str, removed: str) -> bool:  # argparse took what shortens an option, too
         return fnmatchcase(word, removed) or (len(word) > len("--no") and removed.startswith(word))

@@ -35,8 +35,7 @@ class _Stream(io.TextIOWrapper):
 def prepare_streams() -> None:
     """Opens closed standard streams and handles the write errors of the others; call it once in a process.
 
-    A closed one becomes ``/dev/null``, as in git: otherwise the next file that is opened would get its descriptor. One
-    in non-blocking mode, which another process that shares it has set, waits for space again.
+    A closed one becomes ``/dev/null``, as in git: otherwise the next file that is opened would get its descriptor.
     """
     codecs.register_error(ERROR_HANDLER, spell_in_ascii)
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
@@ -49,7 +48,7 @@ def prepare_streams() -> None:
         with contextlib.suppress(OSError, ValueError):  # it may have no descriptor
             if descriptor and stream.fileno() == descriptor and not isinstance(stream, _Stream):
                 stream.flush()
-                os.set_blocking(descriptor, True)
+                os.set_blocking(descriptor, True)  # a process that shares it may have changed that
                 raw = io.FileIO(descriptor, "w", closefd=False)
                 buffer = raw if stream.write_through else io.BufferedWriter(raw)  # as python -u has it
                 buffering = {"line_buffering": stream.line_buffering, "write_through": stream.write_through}
@@ -57,11 +56,10 @@ def prepare_streams() -> None:
 
 
 def handle_write_error(descriptor: int, error: OSError) -> None:
-    """Redirects the descriptor to ``/dev/null``; raises unless the output may be dropped.
+    """Redirects the descriptor to ``/dev/null``; raises unless it is stderr, or the terminal is gone (EIO).
 
-    It may on stderr, and where the terminal is gone (EIO): a process that should end with its terminal got SIGHUP, and
-    a climb in the background goes on. A pipe without a reader (EPIPE) raises Interrupted with SIGPIPE. Any other error,
-    such as a full disk, raises GoalseekError.
+    A process that should end with its terminal got SIGHUP; a climb in the background goes on. A pipe without a reader
+    raises Interrupted, any other error GoalseekError.
     """
     is_dropped = descriptor == 2 or (error.errno == errno.EIO and stat.S_ISCHR(os.fstat(descriptor).st_mode))
     null = os.open(os.devnull, os.O_WRONLY)
@@ -78,7 +76,7 @@ def handle_write_error(descriptor: int, error: OSError) -> None:
 
 
 def spell_in_ascii(error: UnicodeError) -> tuple[str | bytes, int]:
-    """An ASCII character for one that the encoding lacks, or ``?``; undecodable bytes of a name as they are."""
+    """An ASCII character for one that the encoding lacks, or ``?``; undecodable bytes of a name stay."""
     assert isinstance(error, UnicodeEncodeError)
     letter = error.object[error.start]
     is_byte = "\udc80" <= letter <= "\udcff"

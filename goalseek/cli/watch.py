@@ -44,14 +44,14 @@ def choose_view(options: argparse.Namespace) -> Observer:
 
 
 def open_live_view(options: argparse.Namespace) -> contextlib.AbstractContextManager[Observer]:
-    """A live panel where stdout is a terminal that shows one, without ``--json`` and ``-q``; else ``choose_view``."""
+    """A live panel if stdout is a terminal that shows one, without ``--json`` and ``-q``; else ``choose_view``."""
     if wants_json(options) or options.quiet or not can_move_cursor(sys.stdout):
         return contextlib.nullcontext(choose_view(options))
     return contextlib.closing(LiveWatch(options.color, options.verbose))
 
 
 def line_view(options: argparse.Namespace) -> LineWatch:
-    """Lines, also with ``--json``: what commands that do not climb report while they work all goes to stderr."""
+    """Also with ``--json``: commands that do not climb report on stderr."""
     return LineWatch(options.color, options.quiet, options.verbose)
 
 
@@ -64,8 +64,8 @@ ShownPhase = tuple[int | None, str | None, str]
 class ClimbFollower:
     """Tells ``watch`` what the files of a climb say, as the loop does of its own climb.
 
-    ``records`` are those since the look before, oldest first, and ``printed`` the bytes printed since then; the first
-    look has no records, and all of the output. ``ended`` says how a climb ended that is not at work, or is "".
+    ``records`` are those since the last look, oldest first, and ``printed`` is the output since then; the first look
+    has no records, and all output. ``ended`` says how an idle climb ended.
     """
 
     def __init__(self, loaded: ManifestFile, watch: Observer) -> None:
@@ -106,10 +106,7 @@ class ClimbFollower:
 
 
 def read_output(path: Path, start: int) -> tuple[bytes, int]:
-    """The output from ``start`` on, and where it ends; from below 0 on, that many of the last bytes.
-
-    From past the end on, it is all of the file, which has begun anew.
-    """
+    """The output and its end. A negative ``start`` counts from the end; past the end, the file has begun anew."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -181,7 +178,7 @@ def _wait(seconds: float) -> str:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """A function (seconds) that waits for a key and gives it, "" if none came; without a terminal it only waits."""
+    """A function (seconds) that waits for a key and gives it, or ""; without a terminal it only waits."""
     try:
         descriptor = sys.stdin.fileno()
         modes = termios.tcgetattr(descriptor)

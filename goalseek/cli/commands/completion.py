@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def command_parser(name: str) -> Parser:
-    """The parser of a command, global options included; of what may come before a command where ``name`` is ""."""
+    """With the global options; for "" only what may come before a command."""
     parser = Parser(prog=name or "goalseek")
     add_options(parser, is_top=True)
     if name:

@@ -83,7 +83,7 @@ def _commit_files(folder: Path, names: list[str], message: str) -> None:
 
 
 def data_folder(name: str) -> Path:
-    """A folder of data: inside the installed package, or beside it in a source checkout."""
+    """Inside the installed package, or beside it in a source checkout."""
     package = Path(__file__).resolve().parents[2]
     for folder in (package / name, package.parent / name):
         if folder.is_dir():

@@ -75,7 +75,7 @@ Place = tuple[ProgramAccess, dict[str, str], Path]
 
 @contextlib.contextmanager
 def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Iterator[Place]:
-    """The folder has what ``setup`` gives, and of the earlier commands those ``outputs`` that were kept."""
+    """The folder has what ``setup`` gives, and the kept ``outputs`` of earlier commands."""
     *earlier, command = config.manifest.commands
     standing = project.standing
     assert command.sees and standing.baseline
@@ -111,7 +111,7 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
 
 @contextlib.contextmanager
 def _agent(project: Project, config: Config, tree: str) -> Iterator[Place]:
-    """The folder is the workspace, or has the files of another tree that an agent may see."""
+    """The folder is the workspace, or has those files of another tree that an agent may see."""
     workspace = project.workspace(config)
     root, scratch, incumbent = workspace.root, project.places.scratch, project.standing.incumbent
     if incumbent is None or tree != incumbent.tree:

@@ -59,7 +59,7 @@ def _page_of(text: str) -> str:
 
 
 def search_guide(text: str) -> list[dict[str, str]]:
-    """The pages that have the text as words of their own, best first, each with the line that says most of it."""
+    """The pages with the text as words of their own, best first, each with its most telling line."""
     words = re.compile(rf"(?<!\w){re.escape(text)}s?(?!\w)", re.IGNORECASE)
     found = []
     for topic, page in topics().items():

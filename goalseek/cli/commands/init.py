@@ -65,7 +65,7 @@ def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any
 def first_answers(
     options: argparse.Namespace, path: Path, is_left: bool, given: dict[str, Any], questions: interview.Interview
 ) -> Answers:
-    """The answers to measure by first: without a terminal or ``--yes``, those that flags give alone."""
+    """The answers for the first measurement; without a terminal or ``--yes`` those of flags alone."""
     if is_left:
         return replace(first_manifest.answers_in(path), **given)
     guess, asks = guess_answers(path.parent, questions.paths), _asks(options)
@@ -83,7 +83,7 @@ def first_answers(
 
 
 def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answers:
-    """The answers with what follows from them. Raises WrongAnswer naming the flags that are missing or do not fit."""
+    """Adds derived answers. Raises WrongAnswer naming the flags that are missing or do not fit."""
     for question in ("writable", "hidden"):
         for pattern in getattr(answers, question):
             try:
@@ -190,7 +190,7 @@ def run(options: argparse.Namespace) -> int:
 def _measure_until_number(
     options: argparse.Namespace, path: Path, answers: Answers, questions: interview.Interview
 ) -> tuple[ManifestFile, MeasuredValue, list[Path]]:
-    """Measures, and leaves the manifest without a number too. At a terminal asks again what was wrong, until it has."""
+    """Leaves the manifest even without a number; at a terminal asks again for the wrong answers until there is one."""
     while True:
         text = ""  # that of the manifest, once it is written
         try:

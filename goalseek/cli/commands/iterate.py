@@ -83,7 +83,7 @@ _LINES_SHOWN = 20
 
 
 def climb_in_background(options: argparse.Namespace, manifest: ManifestFile) -> int:
-    """Waits until its first phase begins. Where it ends before that, prints its output and gives its exit code."""
+    """Waits for its first phase. If it ends before, prints its output and gives its exit code."""
     with contextlib.closing(open_repository(manifest)) as repository:
         own = repository.own
     refuse_missing_home(manifest)

@@ -201,7 +201,7 @@ def _figures(
 
 
 def noise_page(head: str, report: NoiseReport, climb: PlannedClimb, stream: TextIO, paint: Paint) -> Iterator[str]:
-    """The lines, none wider than the terminal; for a file or a pipe nothing is wrapped."""
+    """No line is wider than the terminal; for a file or a pipe nothing is wrapped."""
     signs, columns = choose_signs(stream), terminal_width(stream)
     yield from _wrap(head, columns, 0)
     if plot := plot_lines(report, columns or MAX_COLUMNS, signs, paint):
@@ -226,7 +226,7 @@ def _wrap(text: str, columns: int | None, indent: int) -> list[str]:
 
 
 def plot_lines(report: NoiseReport, columns: int, signs: Signs, paint: Paint) -> list[str]:
-    """Two lines of at most ``columns``; none where all values are equal. The first shows the last runs that fit."""
+    """Two lines of at most ``columns``, the first with the last runs that fit; none if all values are equal."""
     if report.deterministic:
         return []
     room = min(columns, MAX_COLUMNS) - _MARGIN

@@ -40,7 +40,7 @@ from goalseek.workspace.scope import manifest_scope
 
 
 class Promotion(Struct, frozen=True):
-    """``unlike`` are the files in which the result differs from the best; ``why_none`` is why there are no commits."""
+    """``unlike`` are files in which the result differs from the best; ``why_none`` is why there are no commits."""
 
     base: str
     promoted: tuple[PlannedCommit, ...]
@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
 def _promotion_maker(
     options: argparse.Namespace, manifest: ManifestFile, repository: Repository, left_out: Set[int]
 ) -> Callable[[Objects], Promotion]:
-    """A function that makes the promotion, and writes the trees of its commits to the objects that it is given."""
+    """A function that makes the promotion, and writes the trees of its commits to the given objects."""
     if options.branch is not None:
         as_user.refuse_branch(repository, options.branch)
     paths = cache_paths(repository.location, base_of(manifest, repository.top), repository.name)

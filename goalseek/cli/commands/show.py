@@ -113,7 +113,7 @@ def _show_settled(options: argparse.Namespace, manifest: ManifestFile) -> int:
 
 
 def find_record(manifest: ManifestFile, which: str) -> IterationRecord:
-    """The record of an iteration, the best, the baseline, or the last. Raises GoalseekError where there is none."""
+    """The record of an iteration, the best, the baseline, or the last. Raises GoalseekError if there is none."""
     history = History(manifest.results)
     record: IterationRecord | None = None
     if which == "last":
@@ -139,7 +139,7 @@ def find_record(manifest: ManifestFile, which: str) -> IterationRecord:
 
 
 def _patch_of(manifest: ManifestFile, record: IterationRecord, folder: Path, is_whole: bool) -> bytes:
-    """The stored patch; where that is gone, and of all since the baseline, the one git computes."""
+    """The stored patch; the one git computes if that is gone, or for all since the baseline."""
     before, after, path = record.parent_commit_hash, record.commit_hash, folder / "changes.diff"
     if is_whole:
         baseline = load_standing(manifest).baseline
