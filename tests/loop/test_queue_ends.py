@@ -172,7 +172,7 @@ def test_that_another_could_not_end_in_time_is_no_reason_to_end_those_under_way(
     project = begin(tmp_path / "repository", agent=agent, parallel={"agents": 2}, limits={"time": "60s"})
     home("sleep").write_text("1")
     monkeypatch.setattr(
-        "goalseek.loop.invocation.median_iteration_seconds", lambda records: 1000.0 if list(records)[1:] else None
+        "goalseek.project.progress.median_iteration_seconds", lambda records: 1000.0 if list(records)[1:] else None
     )
     list(goalseek.iterate(goalseek.load(project.manifest)))
     assert {1, 2} <= {record["iteration"] for record in project.iterations()}
