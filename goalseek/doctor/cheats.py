@@ -40,7 +40,7 @@ class AppliedCheat(Struct, frozen=True):
 class CheatFinding(Finding, frozen=True):
     patch: str = ""
     lost: bool = True
-    outcome: str = ""  # of its candidate, as is what follows
+    outcome: str = ""  # of its candidate, like the fields below
     reason: str = ""
     value: float | None = None
 

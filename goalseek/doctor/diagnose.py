@@ -82,7 +82,7 @@ def _find_cause(
     confines, manifest = project.confines, target.config.manifest
 
     def works(manifest: Manifest) -> bool:
-        remove_if_exists(project.places.setup)  # what it gave at another level would hide that it fails at this one
+        remove_if_exists(project.places.setup)  # its result at another level would hide a failure at this one
         variant = structs.replace(target, config=project.config_of(manifest, changed_paths=target.config.scope.changed))
         return next(measure_in_turn(project, [variant])).evidence.failure is None
 
@@ -123,7 +123,7 @@ def _find_cause(
 _HIDDEN_FROM = "keep it outside of the repository, and name its folder in scope.hidden_from"
 OUTSIDE = "or keep it outside of the repository and give its absolute path"
 _LAST_LINES = 60
-_NOT_RUN = (STOP_THE_RUN - 1, STOP_THE_RUN)  # a shell's exit codes where it cannot start a program
+_NOT_RUN = (STOP_THE_RUN - 1, STOP_THE_RUN)  # a shell's exit codes if it cannot start a program
 _UNKNOWN_COMMAND = re.compile(r"\S*sh: (?:(?:line )?\d+: )?([^\s/:]+): (?:command )?not found$")
 _COMPLAINT = re.compile(r"(?i)\b(no|not|cannot|unable|missing)\b|n't|fail|error")
 _LOCATION = re.compile(r"[^\s:]+:\d+:(?=\s)")  # of code that runs, and so is there
@@ -228,7 +228,7 @@ def find_missing_path(
         share = root.removeprefix(prefix)
         line = f"scope.share = {json.dumps([*manifest.scope.share, share], ensure_ascii=False)}"
         is_scorer = command is not None and command.sees == "hidden"
-        if is_scorer:  # what it reads may be the answers, and candidate code reads what is shared
+        if is_scorer:  # it may read the answers, and candidate code reads shared files
             line, share = f"commit it, and name it in scope.hidden; or {_HIDDEN_FROM}", ""
         if entry := entries.get(root):
             kind, real = {SUBMODULE: "a submodule", SYMLINK: "a link"}.get(entry.mode), (top / path).resolve()

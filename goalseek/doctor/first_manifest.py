@@ -119,7 +119,7 @@ def guess_answers(folder: Path, paths: Sequence[str]) -> Answers:
     named = dict.fromkeys(_FILE_NAME.findall(texts.get(program, "")))
     handed_on = tuple(name for name in named if name in text and name not in paths and not (folder / name).is_dir())
     if not handed_on and "/" not in judges[0] and re.search(rf"\b{re.escape(PurePosixPath(program).stem)}\b", text):
-        # The judge imports or starts the program itself: it runs where no hidden file is.
+        # The judge imports or starts the program itself, so it runs without hidden files.
         return structs.replace(guess, hidden=tuple(hidden[len(judges) :]), run=guess.score, score="")
     return structs.replace(guess, run=run, outputs=handed_on)
 
@@ -244,7 +244,7 @@ class WrongAnswer(GoalseekError):
     ) -> None:
         super().__init__(message, hint, end)
         self.question = question  # the field of the answers to ask again
-        self.share = share  # what scope.share has to name
+        self.share = share  # missing in scope.share
 
 
 def takes_outputs(answers: Answers) -> bool:

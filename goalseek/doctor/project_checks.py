@@ -40,7 +40,7 @@ if typing.TYPE_CHECKING:
 
 _GLOBS = "globs are relative to the manifest's folder, as in .gitignore"
 _NEW_FILE_CODES = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD does not know the file, staged or not
-_BLOCK = 4096  # what a file takes at least on most file systems, in bytes
+_BLOCK = 4096  # bytes, the least size of a file on most file systems
 _LONGEST_CODE = 200_000  # bytes of a file in which a seed is looked for
 _CONVERSIONS = ("filter", "working-tree-encoding", "eol", "ident", "text")
 
@@ -254,7 +254,7 @@ def check_branch(subject: Subject) -> Iterator[Finding]:
 
 def check_own_refs(subject: Subject) -> Iterator[Finding]:
     project = subject.project
-    landing.catch_up(project)  # moves tip and branch where a kill left them behind the records
+    landing.catch_up(project)  # moves tip and branch if a kill left them behind the records
     where = f"HEAD, {project.repository.head()[:12]}"
     if incumbent := project.standing.incumbent:
         where = f"the incumbent of iteration {incumbent.iteration}, {incumbent.commit[:12]}"

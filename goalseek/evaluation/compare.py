@@ -169,7 +169,7 @@ def settle_on_base(project: Project, base: str, result: str, on_message: Callabl
     before, after = (measurements.replace_files(objects, tree, pinned, decides) for tree in (base, result))
     config = project.config((before, after))
     if any(config.scope.is_fixed(difference.path) for difference in objects.differences(pinned, before)):
-        ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # what setup gives is made on this base
+        ruler = hashlib.sha256(f"{ruler} on {before}".encode()).hexdigest()  # setup runs on this base
     target = Target(config, before, ruler, standing.epoch, before, name="the base")
     count, duration = pluralize(PAIRS, "pair"), format_duration(2 * PAIRS * sum(standing.baseline.seconds.values()))
     on_message(f"measuring {count} of base and result in turn, about {duration}; nothing is recorded")

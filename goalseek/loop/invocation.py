@@ -131,10 +131,10 @@ class Invocation:
             return None
         limits = config.manifest.limits
         if has_spending_limit(limits) and spending.is_first_call and not project.standing.tried:
-            return None  # beside the first call of a climb: nobody knows yet what one takes
+            return None  # beside the first call of a climb: the spend of one is unknown yet
         standing = spending.added_to(project.standing.for_run(project.run_id), is_foreseen=True)
         stop = find_limit(Phase.PLAN, limits, standing, project.activity.clock.now(), spending.call)
-        return None if stop else config  # the budgets hold another call, if those under way take what they usually do
+        return None if stop else config  # the budgets hold another call, if running ones are usual
 
     def note_stop(self, spending: Spending) -> None:
         assert self._config

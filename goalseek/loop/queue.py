@@ -67,10 +67,10 @@ class Queue:
         self._agents, benches = _sizes(invocation, config)
         self._lanes = Lanes(self._project, self._agents, benches)
         self._baton = self._lanes.baton
-        self._first_config = config if self._lanes.is_alone else None  # of several it depends on what is owed
+        self._first_config = config if self._lanes.is_alone else None  # of several it depends on ``_owed``
         self._threads: dict[int, threading.Thread] = {}
         self._iterations: dict[int, Iteration] = {}
-        self._owed: list[tuple[Begun, Usage]] = []  # with what has been used for each by now
+        self._owed: list[tuple[Begun, Usage]] = []  # with the usage so far
         self._again: set[int] = set()
         self._landed: deque[IterationRecord] = deque()
         self._error: BaseException | None = None
@@ -95,7 +95,7 @@ class Queue:
                     record = self._landed.popleft()
                     if not self._lanes.is_alone:
                         self._invocation.show_progress(self._spending())
-                    if self._iterations:  # else it is asked before the next begins, after what is due then
+                    if self._iterations:  # else ``next_config`` asks, after work that is due alone
                         self._invocation.note_stop(self._spending())
                     with self._baton.let_go():
                         yield record
@@ -111,7 +111,7 @@ class Queue:
     def _begin_next(self) -> bool:
         """False if there is no room, or a stop."""
         capacity = self._agents + self._lanes.benches
-        # With one agent and one bench, what several have left under way is ended in lanes of its own.
+        # With one agent and one bench, iterations left by several end in lanes of their own.
         is_over = capacity == 2 and not self._lanes.is_alone and not self._owed
         if len(self._iterations) >= capacity or is_over or self._error:
             return False
@@ -124,7 +124,7 @@ class Queue:
             self._project.enter(self._project.lane)  # others were there, and something may be measured alone now
         config = self._first_config or self._invocation.next_config(self._spending, has_candidate)
         self._first_config = None
-        self._count_seconds()  # what was measured alone has seconds of its own
+        self._count_seconds()  # a measurement alone has seconds of its own
         if config is None:
             return False
         self._agents, benches = _sizes(self._invocation, config)
@@ -286,7 +286,7 @@ class Queue:
         """The spending of all iterations; iteration ``number`` foresees the running calls of the others."""
         open_iterations = [iteration for _, iteration in sorted(self._iterations.items(), reverse=True)]
         logs = [iteration.steps.usage_log for iteration in open_iterations]
-        # An earlier one may not know yet what a call usually takes, while a later one does, or has an answer.
+        # An earlier one may not know the usual call yet, while a later one does, or has an answer.
         usual = (*(log.usual() for log in logs), *(answer for log in logs for answer in log.answers.values()))
         calling = (
             one.seat.is_proposing

@@ -74,7 +74,7 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
             measured, outcome=Outcome.KEPT, reason=Reason.TAKEN_BACK, why=reason, odds=None, needed=None
         )
         assert standing.baseline
-        # Neither the rule nor a guard decides about what a person takes back.
+        # Neither the rule nor a guard decides about a person's revert.
         guards = iteration.config.manifest.guard
         warning = guard_warning(guards, "the code without it", evidence.guards, standing.baseline.guards)
         notes = (f"against the code with it: {measured.why}", *((warning,) if warning else ()))

@@ -216,14 +216,14 @@ class StepRunner:
         if self._remaining == 0:
             raise Paused(phase)
         project = self._project
-        if not self.usage_log.is_settled:  # a kill, or what another iteration did, may have broken a call off
+        if not self.usage_log.is_settled:  # a kill or another iteration may have broken a call off
             self.usage_log.settle()
         stop = self._find_stop(phase)
         if stop and self._is_up_to_others(stop):
             with project.activity.waiting("the calls under way may reach a limit; waits until they end"):
                 while stop and self._is_up_to_others(stop):
                     project.pause()
-                    project.beat()  # raises where another has ended the climb meanwhile
+                    project.beat()  # raises if another ended the climb meanwhile
                     stop = self._find_stop(phase)
         if stop:
             raise LimitReached(stop)

@@ -30,7 +30,7 @@ FILE_NAME = "goalseek.toml"
 RESULTS = "results.jsonl"
 STATE = "state.json"
 # Published beside this module: the types give them, and ``python tests/support/schemas.py`` writes them again. That of
-# the brief is written by hand: it is what declares a brief.
+# the brief is written by hand: no type declares a brief.
 SCHEMAS = ("manifest", "records", "events", "brief", "notification")
 _CACHE = "manifest.json"
 _CHECKED = "paths_normal"  # a cache with "text" is older, and was checked when paths had many spellings

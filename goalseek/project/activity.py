@@ -191,7 +191,7 @@ class PhaseSeconds:
         self._is_stored = True
 
     def close(self) -> None:
-        """Stores what is not stored yet: status and the limits of the next process count it."""
+        """Store the remaining seconds: ``status`` and the limits of the next process count them."""
         if not self._is_stored:
             self._checkpoints.note_seconds(self.phases)
 
@@ -240,7 +240,7 @@ class Activity:
         self.picture = picture
         self.observer.on_picture(picture)
         self._has_unwritten = True
-        # The next heartbeat writes what comes sooner: nobody can read faster, and each write makes the disk work.
+        # The next heartbeat writes an earlier picture: nobody reads faster, and each write makes the disk work.
         if not is_same_status or self._seconds_since_write() >= MIN_WRITE_SECONDS:
             self._write()
 

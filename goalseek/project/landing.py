@@ -142,7 +142,7 @@ def _refuse_moved_branch(project: Project, refs: Refs) -> None:
     last, tip, repository = _last_record(project), project.standing.tip, project.repository
     _refuse_foreign_branch(repository, refs)
     if refs.branch is None:
-        # A first baseline makes it, and what was climbed elsewhere and fetched was without it.
+        # The first baseline makes it, and a climb fetched from elsewhere has none.
         if last.iteration > 0 and key_of(last.seal) == project.ledger.seal.key:
             project.watch.on_note(f"there was no branch {repository.branch}; it shows the tip again, {tip[:12]}")
         return

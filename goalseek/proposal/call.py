@@ -45,7 +45,7 @@ from goalseek.workspace.workspace import Workspace
 
 _WHOLE_MINUTES = 600.0  # seconds, above which minutes are told as whole ones
 LOOK_SECONDS = 3.0
-_LOOKS_SHARE = 0.02  # of the time, at most, is spent on reading what the program has used
+_LOOKS_SHARE = 0.02  # of the time, at most, is spent on reading the program's usage
 
 
 class Briefing(Struct, frozen=True):
@@ -212,7 +212,7 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
     """The call of a provider in the workspace. A reviewer has another HOME, and always a new session."""
     project, config, context = briefing.project, briefing.config, briefing.context
     limits = config.manifest.limits
-    bounds = [  # the provider's limit, or what is left of run or invocation where that is less
+    bounds = [  # the least of the limits of provider, run and invocation
         project.provider().in_turn(context.turn).timeout(request.phase),
         seconds_left(limits, briefing.usage_log.standing(), project.activity.clock.now()),
         None if project.ends_at is None else project.ends_at - time.monotonic(),

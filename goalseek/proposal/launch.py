@@ -107,7 +107,7 @@ class AgentLaunch(CallHost, Struct):
         environment = program_environment(self.manifest.env.agent, variables, project.places.scratch / "tmp")
         self.secrets.add_variables({**credentials, **credentials_in_manifest(self.manifest.env.agent)})
         self.secrets.add_files(file.real for file in spec.login.files)
-        # The agent's own program, where it is a file of the user's checkout: that is run, not the workspace's.
+        # An agent's program in the user's checkout is run from there, not from the workspace.
         program = Path(spec.arguments[0])
         own = [program] if program.is_relative_to(confines.top) and program.is_file() else []
         access = ProgramAccess(

@@ -191,7 +191,7 @@ def past_try(
         is_command_failure = reason in (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT)
         is_open = last_command in open_commands if is_command_failure else len(open_commands) == len(verify)
         if reason == Reason.NO_METRIC and not is_open:
-            # The sentence begins with the name of the missing number: what an open command printed is no secret.
+            # The sentence begins with the missing number's name: the output of an open command is no secret.
             named = [reading for reading in readings if why.startswith(f"{reading.name}: ")]
             is_open = bool(named) and all(
                 reading.command in open_commands and reading.source in ("stdout", "stderr") for reading in named

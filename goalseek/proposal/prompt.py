@@ -36,7 +36,7 @@ class ReviewSubject(Struct, frozen=True):
     criteria: tuple[str, ...]
     patch: bytes
     guards: Mapping[str, float] = {}  # the candidate's
-    changed: bytes = b""  # what git says of each changed file in a line (``--numstat``)
+    changed: bytes = b""  # git's ``--numstat``
 
 
 class Request(Struct, frozen=True):

@@ -30,13 +30,13 @@ class CallEntry(Struct, frozen=True):
     killed: int = 0  # programs that it left running, which were ended
     failed: str = ""  # why another call was made in its place: its usage is charged then
     answer: str = ""
-    cut_short: bool = False  # its own program was killed, by its timeout, say
+    cut_short: bool = False  # its own program was killed, by its timeout for example
     home: str = ""  # the label of its HOME
     session: Session | None = None  # once it is known to have ended there
     provider: str = ""
     model: str = ""
     run_id: str = ""  # "" for the present run
-    edits: tuple[Edit, ...] | None = None  # left in the workspace for the next turn of its session, where it failed
+    edits: tuple[Edit, ...] | None = None  # of a failed call, left in the workspace for the session's next turn
 
 
 class UsageLog:
@@ -194,7 +194,7 @@ def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
     """The larger of both for each kind of token and the dollars; ``estimated`` unless that is the report."""
     cost = median_usage.cost_usd
     if cost is not None and usage.cost_usd is None and median_usage.tokens:
-        cost *= max(usage.tokens / median_usage.tokens, 1.0)  # dollars grow with tokens, where these alone are known
+        cost *= max(usage.tokens / median_usage.tokens, 1.0)  # dollars grow with tokens, if only these are known
     costs = [each for each in (usage.cost_usd, cost) if each is not None]
     charge = Usage(
         max(usage.input_tokens, median_usage.input_tokens),

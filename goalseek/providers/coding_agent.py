@@ -19,7 +19,7 @@ from goalseek.sandbox.supervisor import shorten
 from goalseek.values import StopReason, Usage
 
 _UNDONE = "An earlier turn at this was cut off, and what it had edited was undone.\n"
-_MOST_UNPLANNED = 20  # files that an agent gets in its prompt where its plan names none
+_MOST_UNPLANNED = 20  # files in an agent's prompt if its plan names none
 _ARGUMENT_BYTES = 128 * 1024 - 1  # of one argument, on Linux
 _IN_PIECES = "all of it and in pieces where it is long, and do what it says."
 _LEAST_DOLLARS = 1e-6  # as it is written; 0 would be no limit
@@ -79,7 +79,7 @@ class AgentProvider(CommandProvider):
         if self.preset.adds_named_files and call.file_list:
             prompt = prompt.replace(call.file_list, "They are not listed here.")
         call = structs.replace(call, prompt=prompt)
-        dollars_left = None if self.is_subscription() else call.host.dollars_left()  # None where nothing limits them
+        dollars_left = None if self.is_subscription() else call.host.dollars_left()  # None without a limit
         facts = {
             "apply" if call.phase in ("apply", "repair") else "plan",
             "reviewer" if call.phase == "review" else "author",
@@ -143,7 +143,7 @@ class AgentProvider(CommandProvider):
             why = f"{self.name}: {trouble.why}"
             raise (SessionGone if is_gone else Failed)(trouble.kind, why, output, usage, trouble.reset)
         plan = find_plan(answer.text, call.nonce)
-        if plan is None:  # a plan must be in a block; a change may be named by what was printed first
+        if plan is None:  # a plan must be in a block; the first printed line may name a change
             lines = [line for line in answer.text.splitlines() if line.strip()]
             plan = Reply(clean_title(lines[0]) if lines and call.phase != "plan" and not answer.is_mixed else "")
         tried = find_tried(answer.text)

@@ -33,7 +33,7 @@ class CommandProvider(Reviewer):
         self.table, self.folder = table, folder
         self.name, self.model, self.timeout, self.words = table.name, table.model, table.timeout, table.command or ()
 
-    def __eq__(self, other: object) -> bool:  # what is known of it stays where it is built again from the same table
+    def __eq__(self, other: object) -> bool:  # its state stays if it is built again from the same table
         return isinstance(other, CommandProvider) and (self.table, self.folder) == (other.table, other.folder)
 
     def __hash__(self) -> int:

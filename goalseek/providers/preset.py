@@ -40,7 +40,7 @@ class Printed(Struct, frozen=True):
     exit_code: int
     stdout: str
     stderr: str
-    read: Callable[[str], str]  # the newest file in its HOME that matches a path or a glob; "" where there is none
+    read: Callable[[str], str]  # the newest file in its HOME that matches a path or a glob; "" without one
 
     def rows(self, file: str = "") -> Iterator[dict[str, Any]]:
         """JSON objects, one a line, of standard output or of the newest such file in its HOME."""
@@ -84,12 +84,12 @@ class Preset(Struct, frozen=True):
     variables: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     home_files: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     with_endpoint: Callable[[str, str], Mapping[str, str]] | None = None
-    address: str = ""  # its API's, where no endpoint is named
+    address: str = ""  # its API's, if no endpoint is named
     tried: str = ""  # the version that goalseek's own tests ran
     needs_sandbox: bool = False  # it runs every command without asking, always
     adds_named_files: bool = False  # it sends files that the prompt names to its model, so it gets no list of them
     kept_bytes: int = KEPT_BYTES  # read of each output, head and tail
-    waits: str = ""  # it waits for its model from where it printed this pattern to its next row of JSON
+    waits: str = ""  # it waits for its model from this pattern to its next row of JSON
     version: tuple[str, ...] = ("--version",)
 
 

@@ -46,8 +46,8 @@ _LIMIT_BYTES = 2**20
 class Template(Struct, frozen=True):
     text: str
     version: str  # the package's, or "own" and a digest of the user's text
-    resumed: str = ""  # for an agent that goes on in its session and knows the rest; "" where that is ``text`` too
-    unplanned: str = ""  # follows the text where nobody has planned the change
+    resumed: str = ""  # for an agent in its session, which knows the rest; "" for ``text``
+    unplanned: str = ""  # follows the text if nobody planned the change
 
 
 Templates = Mapping[str, Template]

@@ -23,14 +23,14 @@ class LaunchSpec(Struct, frozen=True):
 
     arguments: tuple[str, ...]
     variables: Mapping[str, str] = {}
-    named: tuple[str, ...] = ()  # the arguments whose programs it may see, where these are not all of them
+    named: tuple[str, ...] = ()  # the arguments whose programs it may see; () for all
     login: Login = Login()
     timeout: float | None = None  # seconds
     home: str = ""  # the name of a throw-away HOME that lasts for the iteration; "" for one of this call only
     home_files: Mapping[str, str] = {}
     has_input: bool = True  # the prompt is on its standard input
-    kept_bytes: int = KEPT_BYTES  # read of what it prints, head and tail
-    provider: str = ""  # whose ``partial_reply`` reads what it has used
+    kept_bytes: int = KEPT_BYTES  # of its output, head and tail
+    provider: str = ""  # its ``partial_reply`` reads the usage
     model: str = ""
     waits: str = ""  # it is ended two minutes after it printed this pattern, if no row of JSON followed
 
@@ -84,7 +84,7 @@ class CallHost:
 class Call(Struct, frozen=True):
     phase: str
     context: Context
-    history: tuple[PastIteration, ...]  # what was tried under this ruler, newest first
+    history: tuple[PastIteration, ...]  # the tries under this ruler, newest first
     folder: Path  # the manifest's in the workspace, the current folder of whatever is started
     writable: tuple[str, ...]  # the existing files that it may edit, relative to ``folder``
     prompt: str
@@ -99,7 +99,7 @@ class Call(Struct, frozen=True):
     confined: bool = False  # a sandbox is in force
     secrets: Redactor = field(default_factory=Redactor)
     name: str = ""  # unique within the iteration: the phase, numbered from its second call on
-    resumed_prompt: str = ""  # for an agent in the session of its last answer; "" where a session changes nothing
+    resumed_prompt: str = ""  # in the session of its last answer; "" if a session changes nothing
     answered: frozenset[tuple[str, str]] = frozenset()  # names and models of those with recorded answers in this run
     search: bool = False  # the agent may search the web
     file_list: str = ""  # the part of ``prompt`` that lists files
@@ -118,7 +118,7 @@ class Reply(Struct, frozen=True):
     answered_by: str = ""  # the model's name as the agent reports it
     later: tuple[str, ...] = ()  # its ideas for later rounds
     script: str = ""  # the digest of a script's moves up to this one
-    tried: str = ""  # what it says to have tried and seen
+    tried: str = ""  # its account of tries and results
 
 
 class WritableFile(Struct, frozen=True):

@@ -106,7 +106,7 @@ class ProviderChoice:
         others = loaded.manifest.review, loaded.manifest.search
         if self._provider is None or self._others != others:
             self._others = others
-            states = self._provider.states if self._provider else {}  # until when one is closed, say
+            states = self._provider.states if self._provider else {}  # the time until one is closed, for example
             self._provider = structs.replace(make_permitted_provider(loaded, self.table(loaded)), states=states)
         return self._provider
 
@@ -142,5 +142,5 @@ def manifest_commands(loaded: ManifestFile) -> list[list[str]]:
         return []
     try:
         return make_provider(loaded.manifest.provider, loaded.folder, loaded.manifest).commands
-    except GoalseekError:  # said where the provider is looked at
+    except GoalseekError:  # the check of the provider says it
         return []

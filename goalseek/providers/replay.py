@@ -67,7 +67,7 @@ class ReplayProvider(Provider):
         if rejection and (rejection.edits is None or not recording.patch):  # today's scope decides on the edits again
             edits = rejection.edits
             raise Rejected(rejection.outcome, rejection.reason, rejection.why, reply.output, edits=edits)
-        return structs.replace(reply, usage=Usage())  # what the recorded call cost is not spent again
+        return structs.replace(reply, usage=Usage())  # the recorded cost is not spent again
 
 
 def make(table: ProviderTable, folder: Path) -> Provider:

@@ -76,7 +76,7 @@ def _ask_for_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
     prior_entries = entries_by_path(prior.edits) if prior else {}
     was_planned_by_program = plan.title and provider.needs_consent
     if prior_entries or was_planned_by_program:
-        workspace.clean()  # what a program edited while it planned is not part of its change
+        workspace.clean()  # edits that a program made while it planned are not part of its change
     prior_tree = parent_tree
     if prior and prior_entries:
         refuse_missing(objects, prior.edits)
@@ -241,7 +241,7 @@ def _write_diff(objects: Objects, before: str, screened: Screening, folder: Path
     for difference in objects.differences(before, diff.tree):
         path = difference.path
         if path not in all_edits or (difference.before is not None and difference.before.mode == SUBMODULE):
-            # An edit has replaced another entry of the tree, a folder by a file, say.
+            # An edit replaced another entry of the tree, for example a folder by a file.
             clashing = (edited for edited in all_edits if first_overlap(edited, [path]))
             text = "takes the place of something else in the repository"
             screened.refused.extend(f"{quote_path(edited)} {text}" for edited in clashing)

@@ -37,7 +37,7 @@ def read(printed: Printed) -> Answer:
     if printed.exit_code:
         return Answer("", usage, trouble=Trouble("undeclared", f"it ended with {printed.exit_code}"))
     if failure:
-        *_, turn = printed.read(_CHAT).rpartition("\n####")  # what it says itself follows the lines of the prompt
+        *_, turn = printed.read(_CHAT).rpartition("\n####")  # its own text follows the lines of the prompt
         said = _SAID.search(turn)
         return Answer("", usage, trouble=Trouble(failure, said[1] if said else "its model gave no answer"))
     answers = [re.sub(r"^ASSISTANT ", "", text, flags=re.MULTILINE) for text in _ANSWER.findall(printed.read(_ANSWERS))]
@@ -60,7 +60,7 @@ PRESET = Preset(
         Part(("--no-pretty", "--no-stream", "--no-suggest-shell-commands", "--no-detect-urls")),
         Part(("--chat-history-file", f"{{home}}/{_CHAT}", "--input-history-file", "{home}/input")),
         Part(("--llm-history-file", f"{{home}}/{_ANSWERS}", "--analytics-log", f"{{home}}/{_EVENTS}")),
-        Part(("--chat-mode", "ask"), ("plan",)),  # its map of the repository shows it what to ask for
+        Part(("--chat-mode", "ask"), ("plan",)),  # it chooses files by its map of the repository
         Part(("--map-tokens", "0"), ("apply",)),  # the map would leave a cache in the candidate
         Part(("--yes-always",), ("apply", "confined")),
         Part(("{planned}",), ("apply",)),

@@ -52,7 +52,7 @@ def read(printed: Printed) -> Answer:
         for row in printed.rows(f".claude/projects/*/{session or '*'}.jsonl"):
             if row.get("type") == "assistant":
                 stored.update(_answer_usage(row))
-        # The session's file has what an answer used in the end, the printed line what it used at first.
+        # The session's file has an answer's final usage, the printed line an early one.
         used = {name: stored.get(name, usage) for name, usage in answers.items()} or stored
         usage, whole_session = Usage.total(used.values()), () if answers or not stored else _TOKENS
         trouble = Trouble(_kind(None, declared), "it printed no result")

@@ -48,7 +48,7 @@ def read(printed: Printed) -> Answer:
     if document and printed.exit_code in (0, _TURNS_EXIT) and not document.get("error"):
         return Answer(str(document.get("response") or ""), usage, session, model)
     message = inner(document, "error", "message")
-    error = inner(json_or_none(str(message)), "error")  # as the API declared it, where the message is its whole answer
+    error = inner(json_or_none(str(message)), "error")  # the API's, if the message is its whole answer
     why = text_of(error, "message") or text_of(message) or f"it ended with {printed.exit_code}"
     kind = _kind(inner(document, "error", "code"), printed.exit_code)
     details = inner(error, "details")

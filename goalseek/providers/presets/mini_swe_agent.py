@@ -53,7 +53,7 @@ def read(printed: Printed) -> Answer:
 
 def _trouble(status: str, messages: Any) -> Trouble:
     """The exit status is an exception's name; HTTP statuses are in its traceback."""
-    # litellm gives some statuses other names, by what the server's text says.
+    # litellm gives some statuses other names, by the server's text.
     codes = _STATUS.findall(str(inner(messages[-1], "extra", "traceback"))) if messages else []
     if codes:
         return Trouble(kind_of_status(int(codes[0])), f"it ended by {status} ({codes[0]})")
