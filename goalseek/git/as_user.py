@@ -1,6 +1,6 @@
 """Git as the user runs it: under their own configuration, with their identity, signature and hooks.
 
-Commits are made in a temporary work tree that ``git worktree list`` does not show; the user's checkout is only read.
+Commits are made in a temporary work tree that ``git worktree list`` does not show; the checkout is only read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNSIGNED = "unsigned: goalseek promote --patch home.patch; git -c commit.gpgSig
 
 
 class PlannedCommit(Struct, frozen=True):
-    """A commit that the user is to make: tree, message in full, iterations whose changes it holds, changed files."""
+    """``iterations`` are those whose changes it holds."""
 
     tree: str
     message: str
@@ -45,7 +45,7 @@ class PlannedCommit(Struct, frozen=True):
 
 @contextlib.contextmanager
 def temporary_objects(repository: Repository) -> Iterator[Objects]:
-    """A temporary object store on top of the repository's; it is removed after this block with all that it holds."""
+    """On top of the repository's store; removed after this block with all that it holds."""
     store = repository.objects.store
     with _temporary_folder(repository) as folder:
         objects = repository.objects
@@ -57,7 +57,7 @@ def temporary_objects(repository: Repository) -> Iterator[Objects]:
 
 
 def commit_without_hooks(repository: Repository, objects: Objects, plans: Sequence[PlannedCommit], base: str) -> str:
-    """Makes the commits, by the user, in this store without hooks or signatures, for a mailbox; gives the last hash."""
+    """Make the user's commits in this store, without hooks or signatures, for a mailbox; returns the last hash."""
     variables = {**objects.variables(), "GIT_DIR": str(repository.location.git_dir)}
     commit = base
     for plan in plans:
@@ -71,9 +71,9 @@ def commit_without_hooks(repository: Repository, objects: Objects, plans: Sequen
 
 
 def commit_all(repository: Repository, plans: Sequence[PlannedCommit], base: str) -> str:
-    """Makes each commit by ``git commit`` as the user runs it, hooks included; gives the last hash.
+    """Make each commit by ``git commit`` as the user runs it, hooks included; returns the last hash.
 
-    Raises GoalseekError where git makes no commit, and where a hook changed a file of one.
+    Raises GoalseekError if git makes no commit, or a hook changed a file of one.
     """
     answer = repository.git_as_user("rev-parse", "--path-format=absolute", "--git-path", "hooks")
     hooks = Path(os.fsdecode(answer.stdout.rstrip(b"\n")))  # as their checkout has them
@@ -115,7 +115,7 @@ def commit_all(repository: Repository, plans: Sequence[PlannedCommit], base: str
 
 
 def refuse_branch(repository: Repository, name: str) -> None:
-    """Raises GoalseekError where a new branch cannot have this name: existing branches are never moved."""
+    """Raises GoalseekError if a new branch cannot have this name: existing branches are never moved."""
     answer = repository.git_as_user("check-ref-format", "--branch", name)
     if answer.returncode or os.fsdecode(answer.stdout) != name + "\n":  # it gives the branch that `@{-1}` stands for
         raise GoalseekError(f"--branch {name!r} is no name for a branch", "see: git help check-ref-format", USAGE)
@@ -135,7 +135,7 @@ def refuse_branch(repository: Repository, name: str) -> None:
 
 
 def make_branch(repository: Repository, name: str, commit: str) -> None:
-    """Makes a new branch at a commit. Raises GoalseekError where git makes none."""
+    """Raises GoalseekError if git makes none."""
     answer = repository.git_as_user("branch", "--no-track", name, commit)
     if answer.returncode:
         hint = f"the commits are made: git branch NAME {commit} is all that is missing"
@@ -143,14 +143,14 @@ def make_branch(repository: Repository, name: str, commit: str) -> None:
 
 
 def format_mailbox(objects: Objects, base: str, commit: str) -> bytes:
-    """The commits after the base as ``git am --keep`` takes them: a title may begin with a word in brackets."""
+    """The commits after the base, for ``git am --keep``: a title may begin with a word in brackets."""
     how = ("--stdout", "--keep-subject", "--binary", "--full-index", "--no-signature")
     return objects.git("format-patch", *how, f"{base}..{commit}")
 
 
 @contextlib.contextmanager
 def _temporary_folder(repository: Repository) -> Iterator[Path]:
-    """A temporary folder of this process; where the process is killed, the next promotion removes it."""
+    """Of this process; if it is killed, the next promotion removes the folder."""
     for leftover in repository.own.glob(f"{_FOLDER}*"):
         if not is_alive(int(leftover.name.split("-")[1])):
             _remove_with_work_tree(leftover)
@@ -162,7 +162,7 @@ def _temporary_folder(repository: Repository) -> Iterator[Path]:
 
 
 def _work_tree_of(git_dir: Path) -> Path:
-    """The work tree of a git directory; not below it, since some hooks refuse to work in a ``.git``."""
+    """Not below the git directory, since some hooks refuse to work in a ``.git``."""
     return Path(tempfile.gettempdir(), f"goalseek-{git_dir.name}")
 
 
@@ -199,10 +199,9 @@ _OVERRIDES = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.splitInd
 
 
 def tree_of_checkout(repository: Repository) -> str:
-    """The tree that ``git add --all`` and a commit would make now, under the user's own configuration.
+    """The tree that ``git add --all`` and a commit would make, under the user's own configuration.
 
-    New files that are not ignored are in it. It is built in an index of goalseek's own; only objects are written.
-    Raises GoalseekError where a file cannot be read.
+    Built in an index of goalseek's own; only objects are written. Raises GoalseekError if a file cannot be read.
     """
     options = [word for setting in _OVERRIDES for word in ("-c", setting)]
     with repository.objects.scratch_file("index") as index:

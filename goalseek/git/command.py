@@ -1,13 +1,11 @@
 """Hardened git commands: a cleaned environment, no hook, no filter, and none of the user's settings but these.
 
-* safe.directory: where git calls a repository's owner dubious, ``locate`` asks the user's own git.
-* core.sharedRepository: ``Repository.objects`` asks for it once, and it goes with every git that writes there.
-* core.worktree: ``locate`` takes git's answer, but not for a tree of somebody else's; every later git is told both
-  folders.
-* how the repository is stored: core.repositoryFormatVersion, extensions.*, objects/info/alternates, info/attributes.
+* safe.directory: if git calls a repository's owner dubious, ``locate`` asks the user's own git.
+* core.sharedRepository: ``Repository.objects`` passes it to every git that writes there.
+* core.worktree: ``locate`` takes git's answer, but not another user's tree; every later git is told both folders.
+* storage: core.repositoryFormatVersion, extensions.*, objects/info/alternates, info/attributes.
 
-What users would run themselves, ``git status`` in their checkout and the commits of ``promote``, runs under their whole
-configuration instead (``git_as_user``).
+``git status`` in the checkout and ``promote``'s commits run under the user's whole configuration (``git_as_user``).
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ _USER_PREFIXES = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG", "GIT_SSH")
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """The environment of a hardened git call: of ours, only where programs, home and temporary files are."""
+    """Of ours, only the places of programs, home and temporary files."""
     return {
         **process.inherited_variables(("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH")),
         "LC_ALL": "C",
@@ -64,7 +62,7 @@ def environment(**variables: str) -> dict[str, str]:
 def git_as_user(
     *arguments: str, folder: Path | None = None, stdin: bytes = b"", variables: Mapping[str, str] | None = None
 ) -> process.CompletedProgram:
-    """A git command under the user's environment without what a calling git has set; what configures git stays."""
+    """Under the user's environment without the variables of a calling git, except those that configure git."""
     inherited = process.environment_without("GIT_", but=_USER_PREFIXES)
     return process.run(["git", *arguments], {**inherited, **(variables or {})}, stdin, folder)
 
@@ -76,7 +74,7 @@ def git(
     stdin: bytes = b"",
     variables: Mapping[str, str] | None = None,
 ) -> bytes:
-    """The standard output of a hardened git command. Raises GitFailed; FileNotFoundError without the ``folder``."""
+    """The standard output of a hardened command. Raises GitFailed; FileNotFoundError without the ``folder``."""
     git_variables = {**(variables or {}), **({"GIT_DIR": str(git_dir)} if git_dir else {})}
     try:
         answer = process.run(["git", *HARDENED, *arguments], environment(**git_variables), stdin, folder)

@@ -1,9 +1,6 @@
-"""Gitignore-style globs, compiled to regular expressions.
+"""Gitignore-style globs, compiled to regular expressions: the rules of gitignore(5), except for two.
 
-The rules are those of gitignore(5): a pattern without a slash matches at any depth, one with a slash is anchored,
-``**`` spans folders, a pattern that matches a folder covers everything below it, a leading ``!`` takes back, and the
-last pattern that matches decides. Two rules differ from git's, as people mean them: ``!src/vendor/**``
-takes back although ``src/**`` matched the folder, and ``?`` is a character, not a byte.
+``!src/vendor/**`` takes back although ``src/**`` matched the folder, and ``?`` is a character, not a byte.
 """
 
 from __future__ import annotations
@@ -28,10 +25,7 @@ _CLASS_CHARS = {
 
 
 def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """A function that says whether a file's path (relative, with ``/``) is matched by the list.
-
-    Patterns are compiled when the first path is asked about: many commands make a scope and ask about none.
-    """
+    """Patterns are compiled when the first path is asked about: many commands make a scope and ask about none."""
     usable = [pattern for pattern in patterns if pattern.strip()]
     if not usable:
         return lambda path: False
@@ -50,16 +44,13 @@ def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
 
 
 def literal_pattern(path: str) -> str:
-    """The pattern that matches only this path and what lies below it."""
+    """Matches only this path, and paths below it."""
     return "/" + re.sub(r"([\\*?\[])", r"\\\1", path)
 
 
 @functools.cache
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """The expression that matches, in full, each path that the pattern matches or that lies below a folder it matches.
-
-    A pattern that is broken (an open ``[``, a ``\\`` at the end) matches nothing, as in git.
-    """
+    """For full matches, also of paths below a matched folder. A broken pattern matches nothing, as in git."""
     return re.compile(_expression_of(pattern), re.DOTALL)
 
 
@@ -98,7 +89,7 @@ def _expression_of(pattern: str) -> str:
 
 
 def _class(text: str, index: int) -> tuple[str, int]:
-    """The expression for a class (``[a-z]``) whose inside begins at ``index``; an unclosed one matches nothing."""
+    """A class (``[a-z]``) whose inside begins at ``index``; an unclosed one matches nothing."""
     is_negated = text[index : index + 1] in ("!", "^")
     index += is_negated
     first, items = index, ""

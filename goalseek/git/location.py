@@ -21,7 +21,7 @@ _DUBIOUS_OWNER = "dubious ownership"
 
 
 class Location(Struct, frozen=True):
-    """Where a repository is: top of the working tree, this worktree's git directory, the common one, its hash."""
+    """``git_dir`` is this worktree's; ``object_format`` names the hash."""
 
     top: Path
     git_dir: Path
@@ -29,16 +29,12 @@ class Location(Struct, frozen=True):
     object_format: str
 
     def own(self, name: str) -> Path:
-        """goalseek's own folder for a project, in the common git directory: lock, secret, caches."""
+        """In the common git directory: lock, secret, caches."""
         return self.common_dir / "goalseek" / name
 
 
 def locate(folder: Path) -> Location:
-    """The repository that the folder belongs to.
-
-    Raises GoalseekError where there is no repository or no checkout, where git does not trust its owner, and where
-    ``core.worktree`` is a folder of another user's.
-    """
+    """Raises GoalseekError without a checkout, for an untrusted owner, or for another user's ``core.worktree``."""
     try:
         try:
             output = git(*_REV_PARSE, folder=folder)
@@ -76,10 +72,9 @@ def locate(folder: Path) -> Location:
 
 
 def other_folders(location: Location) -> tuple[Path, ...]:
-    """The other folders with the repository's files: its other checkouts, and the object stores that it borrows from.
+    """Its other checkouts, and the object stores that it borrows from; submodules have another repository's files.
 
-    They are read from git's own files, not from a git command, since every iteration asks. Submodules are not among
-    them: their files are another repository's.
+    Read from git's own files, not by a git command, since every iteration asks.
     """
     common = location.common_dir
     folders = [common.parent] if common.name == ".git" else []

@@ -21,14 +21,14 @@ _PATCH_FAILED = re.compile(r"patch failed: (.+):(\d+)$", re.MULTILINE)
 
 
 class PatchError(Exception):
-    """A text that is no patch, or a patch that does not fit the tree; the message names the hunk, or is git's own."""
+    """The text is no patch, or does not fit the tree; the message names the hunk, or is git's own."""
 
 
 def patch_tree(objects: Objects, tree: str, patch: bytes, prefix: str) -> str:
-    """Applies a patch to a tree as ``git apply`` does, all of it or nothing; gives the new tree.
+    """All of it or nothing, as ``git apply`` does; returns the new tree. Raises PatchError.
 
-    Paths are relative to the top, as ``git diff`` prints them; where none of them begins with ``prefix``, the
-    manifest's folder ("" or "sub/"), they are relative to that. Raises PatchError.
+    Paths are relative to the top, as ``git diff`` prints them; if none begins with ``prefix``, the manifest's folder
+    ("" or "sub/"), they are relative to that.
     """
     try:
         with objects.scratch_file("patched") as index:
@@ -72,7 +72,7 @@ def _describe_failure(stderr: str, patch: bytes) -> str:
 
 
 class Conflicts(Exception):
-    """A merge has conflicts; ``files`` are quoted paths, each with the kind of its conflict."""
+    """``files`` are quoted paths, each with the kind of its conflict."""
 
     def __init__(self, files: tuple[str, ...]) -> None:
         super().__init__(", ".join(files))
@@ -80,10 +80,10 @@ class Conflicts(Exception):
 
 
 def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
-    """The three-way merge of two trees with the base ``before``; renames on either side are followed.
+    """Three-way, with the base ``before``; renames on either side are followed. Only objects are written.
 
-    The ``.gitattributes`` of ``ours`` choose among git's own drivers: one that names a program is never run.
-    Raises Conflicts, and MissingObject. Only objects are written.
+    The ``.gitattributes`` of ``ours`` choose among git's own drivers: one that names a program is never run. Raises
+    Conflicts and MissingObject.
     """
     if before == ours:
         return theirs
@@ -125,7 +125,7 @@ def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
 
 @contextlib.contextmanager
 def _attributes(objects: Objects, before: str, ours: str, theirs: str) -> Iterator[tuple[str, ...]]:
-    """git's options for an attributes file that has the merge drivers of the changed paths, and no other attribute.
+    """git's options for an attributes file that has the merge drivers of the changed paths, and nothing else.
 
     A whole ``.gitattributes`` could name filters; the tool's own ``info/attributes`` says nothing of merges.
     """

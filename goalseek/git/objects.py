@@ -1,12 +1,9 @@
 """Git objects: reading, writing, comparing and splicing trees through a few git processes that stay open.
 
-They run under a git directory of the tool's own, so that nobody's configuration, filter or hook applies, on the object
-store that they are given.
-
-What goalseek wrote in the last day is also in a store of its own, ``recent``, that no git of the user's looks into. A
-``git gc --prune=now`` looks at the refs, and later removes what none of them named then: what was written meanwhile, or
-named by a ref since. So an object is written there, and linked into the repository's store. goalseek's own git reads
-both, and what the repository's store has lost is linked again.
+They run under a git directory of the tool's own, so that nobody's configuration, filter or hook applies. Objects of the
+last day are also in a store of its own, ``recent``, that no git of the user's reads: ``git gc --prune=now`` looks at
+the refs, and later removes all that none of them named then, even if it was written or named meanwhile. So an object is
+written there, linked into the repository's store, and linked again if that has lost it.
 """
 
 from __future__ import annotations
@@ -52,7 +49,7 @@ _UNREADABLE_OBJECT = re.compile(
 
 
 class MissingObject(GoalseekError):
-    """An object that was stored and is missing now: somebody pruned it, or the store is broken."""
+    """It was stored: somebody pruned it, or the store is broken."""
 
     def __init__(self, name: str) -> None:
         hint = (
@@ -68,7 +65,7 @@ def _missing_object_error(stderr: str) -> MissingObject | None:
 
 
 class ObjectsFailed(Exception):
-    """A git process that was open ended by itself: a full disk, a broken store. ``stderr`` is what it printed."""
+    """An open git process ended by itself: a full disk, a broken store."""
 
     def __init__(self, message: str, stderr: str = "") -> None:
         super().__init__(message)
@@ -76,10 +73,7 @@ class ObjectsFailed(Exception):
 
 
 class BatchReply:
-    """The reply of a git process to one request; ``line`` is its first line, without its end.
-
-    ``raise_ended`` raises MissingObject or ObjectsFailed; it is called where the process has ended.
-    """
+    """``line`` is the first line, without its end. ``raise_ended`` is called if the process has ended."""
 
     def __init__(self, stdout: IO[bytes], raise_ended: Callable[[], NoReturn]) -> None:
         self._stdout = stdout
@@ -93,7 +87,7 @@ class BatchReply:
         return content[:-1]
 
     def lines(self) -> Iterator[bytes]:
-        """The lines from the first one on, up to the line "end"."""
+        """From the first one up to the line "end"."""
         line = self.line
         while line != b"end":
             yield line
@@ -107,7 +101,7 @@ class BatchReply:
         return content.getvalue()
 
     def fields(self) -> Iterator[bytes]:
-        """The fields of a -z listing, up to the line "end", which marks its end."""
+        """Of a -z listing, up to the line "end"."""
         field = b""
         while field != b"end\n":
             byte = self._stdout.read(1)
@@ -127,7 +121,7 @@ class BatchReply:
 
 
 class BatchProcesses:
-    """The git processes of one git directory, each started by its first request. Close it when done."""
+    """Each is started by its first request. Close it when done."""
 
     def __init__(self, git_dir: Path, variables: Mapping[str, str]) -> None:
         self.open: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
@@ -135,7 +129,7 @@ class BatchProcesses:
         self._variables = variables
 
     def send(self, arguments: tuple[str, ...], request: bytes) -> BatchReply:
-        """Sends a request to ``git ARGUMENTS``. Raises MissingObject or ObjectsFailed where that process has ended."""
+        """Raises MissingObject or ObjectsFailed if that process has ended."""
         if arguments not in self.open:
             command = ["git", *HARDENED, *arguments]
             self.open[arguments] = process.start_batch(command, environment(**self._variables), self._git_dir)
@@ -156,7 +150,7 @@ class BatchProcesses:
         return BatchReply(child.stdout, raise_ended)
 
     def close(self) -> None:
-        """Ends the processes; the next request starts a new one."""
+        """The next request starts a new one."""
         for child in self.open.values():
             for pipe in (child.stdin, child.stdout, child.stderr):
                 assert pipe is not None
@@ -168,14 +162,14 @@ class BatchProcesses:
 
 
 class Entry(Struct, frozen=True):
-    """A file of a tree: its mode ("100644", "100755", SYMLINK or SUBMODULE) and its blob."""
+    """``mode`` is "100644", "100755", SYMLINK, SUBMODULE or FOLDER."""
 
     mode: str
     blob: str
 
 
 class Difference(Struct, frozen=True):
-    """One path on which two trees differ; None where the tree has no such file."""
+    """None if the tree has no such file."""
 
     path: str
     before: Entry | None
@@ -183,7 +177,7 @@ class Difference(Struct, frozen=True):
 
 
 class Diff(Struct, frozen=True):
-    """The patch that leads from a tree to ``tree``, binary files included, and how many lines that adds and removes."""
+    """``patch`` leads to ``tree``, binary files included."""
 
     tree: str
     patch: bytes = b""
@@ -194,8 +188,7 @@ class Diff(Struct, frozen=True):
 class Objects:
     """The objects of one store. Close it when done: its git processes live until then.
 
-    Of a store that others may prune, what was written is in the folder ``recent`` too, and stays readable. ``settings``
-    are the variables under which git writes.
+    Of a store that others may prune, written objects are in the folder ``recent`` too. git writes under ``settings``.
     """
 
     def __init__(
@@ -222,7 +215,7 @@ class Objects:
         self._settled: dict[str, tuple[int, int]] = {}
 
     def prepare(self) -> Objects:
-        """Makes the git directory where it is missing or incomplete; gives itself. Raises OSError for a full disk."""
+        """Make the git directory if it is missing or incomplete; returns itself. Raises OSError for a full disk."""
         git_dir = self.git_dir
         if not (git_dir / "info" / "attributes").exists():
             options = ("--quiet", "--bare", f"--object-format={self.object_format}", "--template=")
@@ -249,7 +242,7 @@ class Objects:
         return {"GIT_DIR": str(self.git_dir), "GIT_OBJECT_DIRECTORY": str(store), **self._settings}
 
     def git(self, *arguments: str, stdin: bytes = b"", variables: Mapping[str, str] | None = None) -> bytes:
-        """One git command on these objects. Raises MissingObject where git names an object that it does not have."""
+        """Raises MissingObject if git names an object that it does not have."""
         all_variables = {**self.variables(), **(variables or {})}
         folder = Path(all_variables.get("GIT_WORK_TREE", self.git_dir))
         try:
@@ -258,10 +251,10 @@ class Objects:
             raise _missing_object_error(error.stderr) or error from None
 
     def bring_back(self, is_forgetting: bool = False) -> None:
-        """Stores what git commands have written, and what others have pruned since it was written.
+        """Store objects that git commands wrote, and those that others pruned since.
 
-        What a pack has is linked too: the git that removes an older pack may have looked before a ref named the object.
-        It may forget what was written more than a day ago.
+        Packed objects are linked too: the git that removes an older pack may have looked before a ref named them.
+        ``is_forgetting`` removes those written more than a day ago from ``recent``.
         """
         now, store, recent = time.time(), str(self.store), str(self.recent)
         oldest = now - _RECENT_SECONDS if is_forgetting else 0.0
@@ -286,10 +279,7 @@ class Objects:
                 self._settled[byte] = times
 
     def _link(self, folder: Path, name: str) -> None:
-        """Links a recent object into the store where that has no such loose object; copies it where there are no links.
-
-        ``name`` is the file's in the ``folder``, that of the first byte.
-        """
+        """Link a recent object into the store; copy it if there are no links. ``folder`` is that of its first byte."""
         loose = self.store / folder.name / name
         for tries_left in reversed(range(_LINK_TRIES)):
             try:
@@ -308,12 +298,12 @@ class Objects:
             return
 
     def read(self, name: str) -> bytes:
-        """The content of an object; ``name`` may be anything that git resolves. Raises MissingObject."""
+        """``name`` may be anything that git resolves. Raises MissingObject."""
         answer, size = self._look_up(_READ, name)
         return answer.content(size)
 
     def size(self, name: str) -> int:
-        """How many bytes an object has, unread. Raises MissingObject."""
+        """In bytes, without reading it. Raises MissingObject."""
         return self._look_up(_HAS, name)[1]
 
     def _look_up(self, command: tuple[str, ...], name: str) -> tuple[BatchReply, int]:
@@ -323,11 +313,10 @@ class Objects:
         return answer, int(answer.line.rpartition(b" ")[2])
 
     def has(self, name: str) -> bool:
-        """Whether the store has an object, or it is a recent one."""
         return not self._processes.send(_HAS, os.fsencode(name) + b"\n").line.endswith(b" missing")
 
     def write_file(self, path: Path, kind: str = "blob") -> str:
-        """Stores the file's bytes, unfiltered, and gives their hash. The file must be the tool's own."""
+        """Store the bytes unfiltered; returns their hash. The file must be the tool's own."""
         arguments = ("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
         return self._store_with(arguments, os.fsencode(f"{quote_path(str(path))}\n"))
 
@@ -337,7 +326,7 @@ class Objects:
             return self.write_file(path, kind)
 
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
-        """Stores one level of a tree, and gives its hash."""
+        """One level; returns its hash."""
         kinds = {FOLDER: "tree", SUBMODULE: "commit"}
         lines = (
             f"{entry.mode} {kinds.get(entry.mode, 'blob')} {entry.blob}\t".encode() + os.fsencode(name) + b"\0"
@@ -346,7 +335,7 @@ class Objects:
         return self._store_with(_TREE, b"".join(lines) + b"\0")
 
     def write_commit(self, tree: str, parents: Sequence[str], message: str, moment: int) -> str:
-        """Stores a commit by goalseek at ``moment`` (seconds since 1970); the same values give the same hash."""
+        """By goalseek at ``moment`` (seconds since 1970); the same values give the same hash."""
         who = f"{AUTHOR[0]} <{AUTHOR[1]}> {moment} +0000"
         lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents), f"author {who}", f"committer {who}"]
         return self.write_bytes("\n".join([*lines, "", message]).encode("utf-8", "surrogateescape"), "commit")
@@ -358,7 +347,7 @@ class Objects:
         return name
 
     def tree(self, name: str) -> dict[str, Entry]:
-        """One level of a tree, subtrees with the mode "40000"."""
+        """One level; subtrees have the mode "40000"."""
         content = self.read(name)
         width = len(name) // 2
         entries = {}
@@ -386,12 +375,12 @@ class Objects:
         return entries
 
     def visible_files(self, tree: str, is_visible: Callable[[str], bool]) -> dict[str, Entry]:
-        """The files of a tree that a folder shows: no submodules, and only what may be seen."""
+        """Without submodules."""
         files = self.files(tree).items()
         return {path: entry for path, entry in files if entry.mode != SUBMODULE and is_visible(path)}
 
     def visible_changes(self, before: str, after: str, is_visible: Callable[[str], bool]) -> dict[str, Entry | None]:
-        """The changes to a folder that shows one tree so that it shows another; None removes a file."""
+        """Changes to a folder that shows ``before``, so that it shows ``after``; None removes a file."""
         return {
             difference.path: difference.after if difference.after and difference.after.mode != SUBMODULE else None
             for difference in self.differences(before, after)
@@ -399,7 +388,7 @@ class Objects:
         }
 
     def differences(self, before: str, after: str) -> list[Difference]:
-        """The files on which two trees differ, renames not followed. Raises MissingObject for an unknown tree."""
+        """Renames are not followed. Raises MissingObject for an unknown tree."""
         if before == after:
             return []
         differences, fields = [], self._compare(_DIFFER, before, after).fields()
@@ -411,13 +400,13 @@ class Objects:
         return differences
 
     def patch(self, before: str, after: str) -> bytes:
-        """The difference of two trees as a patch, renames not followed. Raises MissingObject for an unknown tree."""
+        """Renames are not followed. Raises MissingObject for an unknown tree."""
         if before == after:
             return b""
         return self._compare(_PATCH, before, after).rest()  # the first line has the hashes of the trees
 
     def diff(self, before: str, after: str) -> Diff:
-        """The patch from one tree to another, as ``git apply`` takes it. Raises MissingObject for an unknown tree."""
+        """As ``git apply`` takes it. Raises MissingObject for an unknown tree."""
         if before == after:
             return Diff(after)
         # Both are empty where a tree of an old git has a mode that only looks like another one.
@@ -437,7 +426,7 @@ class Objects:
         return hashlib.new(self.object_format, stored, usedforsecurity=False).hexdigest()
 
     def splice(self, tree: str, edits: Mapping[str, Entry | None]) -> str:
-        """The tree with some paths changed (None: removed), without empty folders; takes time for the changes only."""
+        """Change some paths (None removes one), without empty folders; takes time for the changes only."""
         new_tree = self._splice_level(tree, {tuple(path.split("/")): entry for path, entry in edits.items()})
         return new_tree if new_tree is not None else self.write_tree({})
 
@@ -463,7 +452,7 @@ class Objects:
         return self.write_tree(level) if level else None
 
     def fill(self, root: Path, entries: Mapping[str, Entry]) -> None:
-        """Writes all files of a tree that does not exist yet, as git does it, without any filter."""
+        """Write all files of a tree to a new folder, as git does it, without any filter."""
         try:
             with self.scratch_file("index") as index:
                 self.index(index, entries)
@@ -476,7 +465,7 @@ class Objects:
 
     @contextlib.contextmanager
     def scratch_file(self, name: str) -> Iterator[Path]:
-        """A path for a scratch file of this process, which is removed after this block."""
+        """A path of this process; the file is removed after this block."""
         path = self.scratch / f"{name}-{os.getpid()}-{next(self._scratch_numbers)}"
         try:
             yield path
@@ -484,7 +473,7 @@ class Objects:
             remove_if_exists(path)
 
     def index(self, index: Path, entries: Mapping[str, Entry | None]) -> None:
-        """Puts entries into an index file; None removes one."""
+        """None removes an entry."""
         lines = (
             (f"{entry.mode} {entry.blob}\t" if entry else f"0 {self.zero}\t").encode() + os.fsencode(path)
             for path, entry in entries.items()
@@ -495,7 +484,7 @@ class Objects:
     def read_attributes(
         self, attribute_files: Mapping[str, Entry], paths: Iterable[str], names: Sequence[str], git_dir: Path
     ) -> dict[str, dict[str, str]]:
-        """Git attributes of files: for each path the value of each attribute, "unspecified" where it has none.
+        """By path and attribute, "unspecified" if it has none.
 
         ``attribute_files`` are the ``.gitattributes`` that count, beside the ``info/attributes`` of ``git_dir``.
         """
@@ -520,7 +509,7 @@ class TreeReader:
         self.folder = functools.cache(self._read_folder)
 
     def entry(self, path: str) -> Entry | None:
-        """The entry at a path, "" for the tree itself; None where there is none."""
+        """None if there is none; "" is the tree itself."""
         above, _, name = path.rpartition("/")
         return self.folder(above).get(name) if path else self._root
 
@@ -533,7 +522,7 @@ class TreeReader:
 
 
 def alternates(store: Path) -> dict[str, str]:
-    """The variable by which git finds the objects of another store too."""
+    """The variable by which git finds another store's objects too."""
     return {"GIT_ALTERNATE_OBJECT_DIRECTORIES": quote_path(str(store), is_forced=True)}
 
 
@@ -541,7 +530,7 @@ _SCRATCH_NAME = re.compile(r"(?:[a-z]+-)?([0-9]+)(?:-[0-9]+)?(?:\.lock)?", re.AS
 
 
 def remove_scratch_files(git_dirs: Iterable[Path]) -> None:
-    """Removes the scratch files of dead processes; those of running ones stay."""
+    """Those of running processes stay."""
     for git_dir in git_dirs:
         with contextlib.suppress(FileNotFoundError):
             for path in list((git_dir / "scratch").iterdir()):

@@ -1,8 +1,7 @@
 """Packing the climb's loose objects, so that a long climb stays small in the user's object store.
 
-Packed is what our refs reach and none of the user's does, as far as the last pack does not hold it. Nothing is pruned,
-no other pack is touched, and only those loose copies are removed that are in the new pack. A kill at any moment leaves
-every object readable, and the next call packs the same again.
+Nothing is pruned, no other pack is touched, and only loose copies of packed objects are removed. A kill at any moment
+leaves every object readable, and the next call packs the same again.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _OWN_REFS = "refs/goalseek/*"
 
 
 class PackingState(Struct, frozen=True):
-    """The record at which objects were last packed, or packing failed, and the ledger and tip up to which they are."""
+    """``seq`` is the record at which objects were last packed, or that failed; ``ledger`` and ``tip`` are how far."""
 
     seq: int = -1
     ledger: str = ""
@@ -29,10 +28,9 @@ class PackingState(Struct, frozen=True):
 
 
 def pack_when_due(repository: Repository, seq: int, warn: Callable[[str], None], every: int = PACK_EVERY) -> bool:
-    """Packs where ``every`` records or more were written since the last time; gives whether it did.
+    """Pack if ``every`` records were written since the last time; returns whether it did. Needs the project's lock.
 
-    ``seq`` is the ledger's. Only the lock's holder may call it. After a failure it warns, and waits for as many records
-    again.
+    ``seq`` is the ledger's. After a failure it warns, and waits for as many records again.
     """
     state_path = repository.own / "packed.json"
     try:
@@ -59,7 +57,7 @@ def pack_when_due(repository: Repository, seq: int, warn: Callable[[str], None],
 
 
 def _pack(repository: Repository, starts: list[str], packed: list[str]) -> None:
-    """Packs the loose objects that ``starts`` reach, and neither ``packed`` nor the user's refs, and removes these."""
+    """Pack loose objects that ``starts`` reach, and neither ``packed`` nor the user's refs, and remove these."""
     objects = repository.objects
     recent, store, folder = objects.recent, objects.store, objects.store / "pack"
     assert recent

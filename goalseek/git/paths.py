@@ -1,6 +1,6 @@
 """Paths as text: quoting, normal spelling, and names that git or a file system would misread.
 
-In memory a path is text with surrogates for bytes that are not UTF-8; in records it is git's C-quoted form.
+In memory, bytes that are not UTF-8 are surrogates; records have git's C-quoted form.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ _DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u
 
 
 def quote_path(path: str, is_forced: bool = False) -> str:
-    """The name as git prints it with ``core.quotePath=false``: quoted only where it has control or invalid bytes.
+    """As git prints it with ``core.quotePath=false``: quoted only if it has control or invalid bytes.
 
-    Bytes that are not UTF-8, which git prints raw, are escaped too, so that a record is text, and so are marks of
-    writing direction, so that a name is shown as it is. Git reads every form that this gives. Where ``is_forced``, it
-    is quoted in any case, as where git takes another character for the end of the name.
+    Invalid bytes, which git prints raw, are escaped too, so that a record is text, and so are marks of writing
+    direction, so that a name is shown as it is. Git reads every form. ``is_forced`` quotes in any case.
     """
     is_plain = path.isascii() and path.isprintable()  # as most are: a look at each character takes longer
     if not is_forced and not any(char in path for char in '"\\') and (is_plain or not any(map(_is_odd, path))):
@@ -45,7 +44,7 @@ def _is_odd(char: str) -> bool:
 
 
 def folder_prefix(top: Path, folder: Path) -> str:
-    """A folder's path below the top as git writes it: "sub/", or "" for the top itself and any folder elsewhere."""
+    """As git writes it: "sub/", or "" for the top itself and any folder elsewhere."""
     folder, top = folder.resolve(), top.resolve()
     relative = folder.relative_to(top).as_posix() if folder.is_relative_to(top) else "."
     return "" if relative == "." else relative + "/"
@@ -55,7 +54,7 @@ _LOOKS_LIKE_GIT = re.compile(r"(?i)\.git|git~[0-9]+")
 
 
 def looks_like_git(path: str) -> bool:
-    """Whether a part of the path would be taken for a repository's own folder on some file system."""
+    """Whether some file system would take a part of the path for a repository's own folder."""
     for part in path.split("/"):
         visible = "".join(char for char in part if unicodedata.category(char) != "Cf")
         if _LOOKS_LIKE_GIT.fullmatch(visible.rstrip(". ")):
@@ -67,10 +66,7 @@ _MAX_PART_BYTES = 255  # the longest file name of common file systems
 
 
 def normalize_path(path: str) -> str:
-    """A path below a folder in its one spelling: ``./data//raw/`` is ``data/raw``; "." is the folder itself.
-
-    Raises ValueError, with what would be right, for a path that is empty or leads out of the folder.
-    """
+    """``./data//raw/`` is ``data/raw``; "." is the folder itself. Raises ValueError for an unusable path."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     why = ""
     if not path:
@@ -93,7 +89,7 @@ def normalize_path(path: str) -> str:
 
 
 def normalize_glob(pattern: str) -> str:
-    """A glob in the manifest's folder without empty parts in it. Raises ValueError for one that can match nothing."""
+    """Without empty parts. Raises ValueError for a pattern that can match nothing."""
     mark = "!" if pattern.startswith("!") else ""
     text = pattern.removeprefix("!")
     parts = [part for part in text.split("/") if part not in ("", ".")]
@@ -108,6 +104,6 @@ def normalize_glob(pattern: str) -> str:
 
 
 def first_overlap(path: str, others: Iterable[str]) -> str | None:
-    """The first of the ``others``, all normal paths, that is the same, lies below it, or above it."""
+    """The first of the ``others``, all normal paths, that is the same, or lies below or above it."""
     overlaps = (other for other in others if f"{path}/".startswith(f"{other}/") or other.startswith(f"{path}/"))
     return next(overlaps, None)

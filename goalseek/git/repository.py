@@ -1,7 +1,4 @@
-"""The user's repository: revisions, refs moved by compare-and-swap, commits, the checkout's status and attributes.
-
-Anything in it is read; only objects and goalseek's own refs are written.
-"""
+"""The user's repository: revisions, refs, commits, status. Only objects and goalseek's own refs are written."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ _TRANSIENT_ERRORS = re.compile("File exists|but expected")
 
 
 class Commit(Struct, frozen=True):
-    """A commit as it is stored. Bytes that are not UTF-8 are surrogates in it."""
+    """Bytes that are not UTF-8 are surrogates."""
 
     name: str
     tree: str
@@ -45,7 +42,7 @@ class Commit(Struct, frozen=True):
 
     @property
     def last_line(self) -> str:
-        """The last line of its message; of a ledger commit, its record."""
+        """In a ledger commit, the record."""
         return self.message.rstrip("\n").rpartition("\n")[2]
 
     @property
@@ -54,14 +51,14 @@ class Commit(Struct, frozen=True):
 
     @property
     def trailers(self) -> dict[str, str]:
-        """Goalseek's trailers by their names, without the ``Goalseek-`` before them."""
+        """Goalseek's, by their names without ``Goalseek-``."""
         last = self.message.rstrip("\n").rpartition("\n\n")[2]
         rows = (line.partition(": ") for line in last.split("\n") if line.startswith(_TRAILER))
         return {name.removeprefix(_TRAILER): value for name, _, value in rows}
 
 
 class UnreadableCommit(Exception):
-    """The commit ``name`` is missing, or its content does not have its hash; the text says which."""
+    """It is missing, or its content does not have its hash; the text says which."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(why)
@@ -69,7 +66,7 @@ class UnreadableCommit(Exception):
 
 
 def parse_commit(name: str, content: bytes) -> Commit:
-    """A commit from its content, as ``git cat-file commit`` gives it."""
+    """``content`` is that of ``git cat-file commit``."""
     head, _, message = content.decode("utf-8", "surrogateescape").partition("\n\n")
     lines = head.split("\n")
     parents = tuple(line.removeprefix("parent ") for line in lines if line.startswith("parent "))
@@ -78,7 +75,7 @@ def parse_commit(name: str, content: bytes) -> Commit:
 
 
 class RefMove(Struct, frozen=True):
-    """One compare-and-swap: the ref must be at ``before`` (None: absent) and goes to ``after``."""
+    """A compare-and-swap: the ref must be at ``before`` (None: absent)."""
 
     ref: str
     before: str | None
@@ -86,7 +83,7 @@ class RefMove(Struct, frozen=True):
 
 
 class Refs(Struct, frozen=True):
-    """Commits of our refs, None for an absent one, and whether the branch is checked out in some worktree."""
+    """None for an absent ref; ``branch_is_checked_out`` counts every worktree."""
 
     tip: str | None
     ledger: str | None
@@ -125,7 +122,7 @@ class Repository:
 
     @property
     def objects(self) -> Objects:
-        """The repository's objects, through a git directory of our own, which is made when it is first asked for.
+        """Through a git directory of our own, which is made when it is first asked for.
 
         A command that writes asks only once it holds the lock and has removed what a kill may have left of it.
         """
@@ -157,15 +154,15 @@ class Repository:
         return git(*arguments, git_dir=self.location.git_dir, folder=self.top, stdin=stdin, variables=variables)
 
     def git_as_user(self, *arguments: str, **variables: str) -> process.CompletedProgram:
-        """A git command in the user's checkout as they would type it, with these variables."""
+        """In the user's checkout, as they would type it."""
         return git_as_user(*arguments, folder=self.top, variables={**self.folder_variables(), **variables})
 
     def folder_variables(self) -> dict[str, str]:
-        """The variables that name git directory and checkout, since ``core.worktree`` may be elsewhere."""
+        """They name git directory and checkout, since ``core.worktree`` may be elsewhere."""
         return {"GIT_DIR": str(self.location.git_dir), "GIT_WORK_TREE": str(self.top)}
 
     def resolve(self, revision: str) -> str | None:
-        """The commit that a revision names, or None."""
+        """None if the revision names no commit."""
         try:
             output = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")
         except GitFailed:
@@ -174,12 +171,12 @@ class Repository:
         return None if name.startswith("^") else name
 
     def position(self, ref: str) -> str | None:
-        """The commit at which a ref is, None for an absent one, from a git process that stays open."""
+        """None for an absent ref; by a git process that stays open."""
         line = self._processes.send(("cat-file", "--batch-check"), f"{ref}\n".encode()).line
         return None if line.endswith(b" missing") else line.split(b" ")[0].decode()
 
     def head(self) -> str:
-        """The commit of HEAD. Raises GoalseekError where there is none yet."""
+        """Raises GoalseekError if there is no commit yet."""
         commit = self.resolve("HEAD")
         if commit is None:
             hint = "run: git add -A && git commit -m start"
@@ -193,11 +190,11 @@ class Repository:
         return self.objects.files(self.tree_of(commit))
 
     def load_commit(self, name: str) -> Commit:
-        """A commit; that its content has its hash is not checked. Raises MissingObject."""
+        """That its content has its hash is not checked. Raises MissingObject."""
         return parse_commit(name, self.objects.read(name))
 
     def read_commit(self, name: str) -> Commit:
-        """A commit by its full hash, which its content is checked to have. Raises UnreadableCommit."""
+        """By its full hash, which its content is checked to have. Raises UnreadableCommit."""
         objects = self.objects
         if not re.fullmatch(f"[0-9a-f]{{{len(objects.zero)}}}", name):
             raise UnreadableCommit(name, "no hash of a commit")
@@ -224,10 +221,10 @@ class Repository:
         return Refs(tip, ledger, branch, bool(path.strip()))
 
     def move(self, moves: Sequence[RefMove]) -> None:
-        """Moves refs, all or none. Raises RefMoved where one is not where it should be.
+        """All or none. Raises RefMoved if one is not where it should be.
 
-        A lock that another git holds (a fetch, a ``git pack-refs``) is waited for. Raises GoalseekError where that
-        lasts, and where git cannot move a ref for another reason.
+        Waits for a lock of another git (a fetch, a ``git pack-refs``). Raises GoalseekError if that lasts, or git
+        cannot move a ref for another reason.
         """
         if not moves:
             return
@@ -257,18 +254,18 @@ class Repository:
         raise full_disk_error(error) or GoalseekError(message, hint, StopReason.REPOSITORY)
 
     def flight(self) -> dict[int, tuple[str, ...]]:
-        """The commits of candidates that have not landed, by iteration, oldest first."""
+        """Commits of candidates that have not landed, by iteration, oldest first."""
         commits = sorted(self._flight_commits().items())
         return {iteration: tuple(by[attempt] for attempt in sorted(by)) for iteration, by in commits}
 
     def add_flight(self, iteration: int, attempt: int, commit: str) -> None:
-        """Makes the commit of a candidate reachable until its iteration is recorded."""
+        """Makes the commit reachable until its iteration is recorded."""
         commits = self._flight_commits().setdefault(iteration, {})
         self.move([RefMove(f"{self.flight_ref}/{iteration}/{attempt}", commits.get(attempt), commit)])
         commits[attempt] = commit
 
     def remove_flight(self, iteration: int) -> None:
-        """Removes the refs of an iteration's candidates, which its record has made reachable."""
+        """To be called once the iteration's record makes the commits reachable."""
         commits = self._flight_commits().pop(iteration, {})
         folder = self.location.common_dir / self.flight_ref / str(iteration)
         packed, name = self.location.common_dir / "packed-refs", f"{self.flight_ref}/{iteration}/".encode()
@@ -283,7 +280,7 @@ class Repository:
             self.git("update-ref", "--stdin", stdin="".join(deletions).encode())
 
     def _flight_commits(self) -> dict[int, dict[int, str]]:
-        """The refs of flight, by iteration and attempt: read once, as only the holder of the lock moves them."""
+        """By iteration and attempt; read once, as only the holder of the lock moves them."""
         if self._flight is None:
             self._flight = {}
             listing = self.git("for-each-ref", "--format=%(refname:lstrip=4)/%(objectname)", self.flight_ref).decode()
@@ -300,7 +297,7 @@ class Repository:
         return True
 
     def refuse_conflicting_branch(self) -> None:
-        """Raises GoalseekError where the name of an existing branch makes ours impossible."""
+        """Raises GoalseekError if the name of an existing branch makes ours impossible."""
         parts = self.branch.split("/")
         parents = ["/".join(parts[:count]) for count in range(1, len(parts))]
         listing = self.git("for-each-ref", "--format=%(refname:lstrip=2)", f"refs/heads/{parts[0]}").decode()
@@ -315,7 +312,7 @@ class Repository:
         write_atomic(self.own / _BRANCH_FILE, self.branch)
 
     def is_own_branch(self) -> bool:
-        """Whether a branch of this name is goalseek's: the usual prefix is, another where goalseek made the branch."""
+        """The usual prefix is goalseek's; another only if goalseek made the branch."""
         if self.branch == f"{DEFAULT_BRANCH_PREFIX}/{self.name}":
             return True
         try:
@@ -324,10 +321,7 @@ class Repository:
             return False
 
     def changed_files(self) -> list[tuple[str, str]]:
-        """The rows of ``git status`` in the checkout, under the user's own configuration: (two letters, path).
-
-        Raises GoalseekError where it fails, as with a filter of theirs that cannot be started here.
-        """
+        """Rows (two letters, path) of ``git status`` as the user configured it. Raises GoalseekError if it fails."""
         arguments = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules"]
         answer = self.git_as_user("-c", "core.fsmonitor=false", *arguments, GIT_OPTIONAL_LOCKS="0")
         if answer.returncode:
@@ -337,17 +331,14 @@ class Repository:
         return [(item[:2], item[3:]) for item in os.fsdecode(answer.stdout).split("\0") if item]
 
     def is_ignored(self, path: str) -> bool:
-        """Whether git ignores a path of the checkout, under the user's own configuration."""
+        """Under the user's own configuration."""
         return self.git_as_user("check-ignore", "--quiet", "--", path).returncode == 0
 
 
 def walk_first_parents(
     read: Callable[[str], Commit], name: str | None, boundary: Collection[str] = ()
 ) -> Iterator[Commit]:
-    """The first-parent history from a commit on, newest first; nothing for None.
-
-    It ends at a commit of ``boundary``: a shallow clone does not have the parents of these.
-    """
+    """Newest first; nothing for None. Ends at a commit of ``boundary``: a shallow clone lacks their parents."""
     while name:
         commit = read(name)
         yield commit
@@ -355,7 +346,7 @@ def walk_first_parents(
 
 
 def commit_lines(repository: Repository, commit: str, limit: int) -> list[str]:
-    """Short hash and subject of the newest ``limit`` commits of the history, newest first."""
+    """Short hash and subject, newest first."""
     try:  # a shallow clone's history ends at these commits
         boundary = (repository.location.common_dir / "shallow").read_text().split()
     except FileNotFoundError:
@@ -366,7 +357,7 @@ def commit_lines(repository: Repository, commit: str, limit: int) -> list[str]:
 
 
 def candidate_message(title: str, project: str, run_id: str, iteration: int, provider: str) -> str:
-    """A candidate's commit message: the title, and the trailers by which goalseek recognises the commit."""
+    """The title, and the trailers by which goalseek recognises the commit."""
     trailers = {"Project": project, "Run": run_id, "Iteration": str(iteration), "Provider": provider}
     return title + "\n\n" + "".join(f"{_TRAILER}{name}: {value}\n" for name, value in trailers.items() if value)
 
@@ -374,7 +365,7 @@ def candidate_message(title: str, project: str, run_id: str, iteration: int, pro
 def candidate_commits(
     read: Callable[[str], Commit], name: str, tip: str, project: str, iteration: int
 ) -> tuple[str, ...]:
-    """The commits of an iteration's attempts from the tip up to this one, oldest first; none where it is another's."""
+    """Those of its attempts from the tip up to this one, oldest first; empty if one is another's."""
     names: tuple[str, ...] = ()
     for commit in walk_first_parents(read, name):
         trailers = commit.trailers
@@ -388,12 +379,12 @@ def candidate_commits(
 
 
 def revert_message(commit: Commit) -> str:
-    """The message of a commit's revert, as ``git revert --no-edit`` writes it."""
+    """As ``git revert --no-edit`` writes it."""
     return f'Revert "{commit.subject}"\n\nThis reverts commit {commit.name}.\n'
 
 
 def roll_back(repository: Repository, candidate: Candidate, moment: int) -> str:
-    """Reverts a candidate's commits, newest first, as ``git revert --no-edit`` does; gives the last hash."""
+    """Revert a candidate's commits, newest first, as ``git revert --no-edit`` does; returns the last hash."""
     tip = candidate.commit
     for before, name in reversed(list(pairwise((candidate.parent, *candidate.commits)))):
         message = revert_message(repository.load_commit(name))
@@ -402,7 +393,6 @@ def roll_back(repository: Repository, candidate: Candidate, moment: int) -> str:
 
 
 def ref_moved_error(ref: str, expected: str, actual: str | None) -> GoalseekError:
-    """The error where a ref of ours is not at the commit at which goalseek left it."""
     actual = (actual or "nothing")[:12]
     message = f"{ref} was moved by somebody: goalseek left it at {expected[:12]}, and it is at {actual}"
     hint = f"to go on from goalseek's: git update-ref {ref} {expected}"
