@@ -16,14 +16,14 @@ __all__ = ["__version__", "iterate", "load", "read_results"]
 
 
 def load(path: str | Path) -> ManifestFile:
-    """Reads and checks a manifest. Raises GoalseekError naming what is wrong and where."""
+    """Read and check a manifest. Raises GoalseekError naming what is wrong and where."""
     from goalseek.manifest import loading
 
     return loading.load(loading.find(Path.cwd(), str(Path(path).resolve())))
 
 
 def iterate(manifest: ManifestFile, iterations: int | None = None) -> Iterator[IterationRecord]:
-    """Runs ``iterations`` iterations, or until a limit where that is None; yields each record once it is written.
+    """Run ``iterations`` iterations, or until a limit if that is None; yields each record once it is written.
 
     Goes on where an earlier climb ended. Raises GoalseekError for an error that the user can correct.
     """

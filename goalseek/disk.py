@@ -1,7 +1,6 @@
 """Files on disk: the only code that deletes, reading what an untrusted program wrote, whole files, and full disks.
 
-It deletes in goalseek's own folders, never outside of them, never through a link. This is the whole list of what
-goalseek may ever delete in. Whoever holds one of these adds it by ``add_own``:
+It deletes in goalseek's own folders only, never through a link. This is the whole list of them (``add_own``):
 
     <cache>/goalseek/<name>-<key>      trees, caches and scratch folders of this project; a name that nobody else makes
                                        (project.opening)
@@ -14,16 +13,14 @@ goalseek may ever delete in. Whoever holds one of these adds it by ``add_own``:
     a temporary folder                 made by this very process, or by one that died (git.as_user, sandbox.level)
     show --files FOLDER                was empty, or not there (cli.commands.show)
 
-The list belongs to the process and only grows, so that who deletes needs only a path. A path that is not strictly
-below a listed folder raises ForeignPath. From that folder down the path is opened part by part and follows no link, so
-what is removed is in the folder itself. A listed folder may be reached through links of the user's (``~/.cache``):
-these are resolved once, when it is added.
+The list belongs to the process and only grows, so that a deletion needs only a path. A path that is not strictly below
+a listed folder raises ForeignPath. From that folder down the path is opened part by part, without following links. A
+listed folder may be reached through links of the user's (``~/.cache``): these are resolved once, when it is added.
 
-Elsewhere only single files by their exact names, and empty folders, are removed: a loose object that a
-pack of ours holds (git.packing), a lock on a ref of ours (project.opening), the half-written file of this process
-beside the one that it was to replace, the prompt of a call that was not made (loop.phases.plan), and what
-a first run made around the logs before it was refused (project.opening). A file that is written anew takes an old one's
-place by a rename, which follows no link.
+Elsewhere only single files by their exact names, and empty folders, are removed: a loose object that a pack of ours
+holds (git.packing), a lock on a ref of ours (project.opening), the half-written file of this process beside the one
+that it was to replace, the prompt of a call that was not made (loop.phases.plan), and folders that a first run made
+around the logs before it was refused (project.opening). A new file replaces an old one by a rename: it follows no link.
 
 Reading follows no link either. In goalseek's own folders, permissions that lock the owner out are lifted.
 """
@@ -54,15 +51,15 @@ class ForeignPath(RuntimeError):
 
 
 def add_own(*folders: Path) -> None:
-    """Adds folders to goalseek's own, with all that is below them. They need not exist yet."""
+    """With all that is below them. They need not exist yet."""
     for folder in folders:
         _OWN[str(folder)] = str(folder.resolve())
 
 
 def remove(path: Path) -> None:
-    """Removes a file, a link, or a whole folder, also a read-only one, or one deeper than the longest path.
+    """Remove a file, a link or a whole folder, also a read-only one, or one deeper than the longest path.
 
-    Raises FileNotFoundError, or NotADirectoryError where a link or a file is on the way, and ForeignPath.
+    Raises FileNotFoundError, NotADirectoryError if a link or a file is on the way, and ForeignPath.
     """
     with own_folder(path.parent) as folder:
         folder.remove(path.name)
@@ -74,7 +71,7 @@ def remove_if_exists(path: Path) -> None:
 
 
 def remove_own(path: Path) -> None:
-    """Removes a folder of the list itself, if it exists; of a link, the link. Raises ForeignPath for any other."""
+    """Remove a folder of the list itself, if it exists; of a link, the link. Raises ForeignPath for any other."""
     if str(path) not in _OWN:
         raise ForeignPath(f"{path} is none of goalseek's folders")
     with contextlib.suppress(FileNotFoundError), _closing(os.open(path.parent, _FOLDER)) as above:
@@ -82,7 +79,7 @@ def remove_own(path: Path) -> None:
 
 
 def empty(path: Path, except_name: str = "") -> None:
-    """Removes the contents of a folder, if it exists, except one name."""
+    """Remove the contents of a folder, if it exists."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), own_folder(path) as folder:
         for name in os.listdir(folder.descriptor):
             if name != except_name:
@@ -90,19 +87,19 @@ def empty(path: Path, except_name: str = "") -> None:
 
 
 def recreate_folder(path: Path, mode: int = 0o777) -> None:
-    """Makes a new, empty folder in place of whatever was at the path; no link is followed."""
+    """A new, empty folder replaces whatever was at the path; no link is followed."""
     with own_folder(path.parent, "clear") as folder, folder.cleared(path.name) as (above, name):
         os.mkdir(name, mode, dir_fd=above)
 
 
 def create(path: Path, mode: int) -> BinaryIO:
-    """A new file, open for writing, in place of whatever was at the path; no link is followed."""
+    """Open for writing, in place of whatever was at the path; no link is followed."""
     with own_folder(path.parent, "clear") as folder:
         return folder.create(path.name, mode)
 
 
 class OwnFolder:
-    """A folder of goalseek's own, open as ``descriptor``. A path in it, "a/b", leads through real folders only.
+    """Open as ``descriptor``. A path in it, "a/b", leads through real folders only.
 
     Raises ForeignPath for a path that is absolute or has empty parts, ``.`` or ``..``.
     """
@@ -111,20 +108,20 @@ class OwnFolder:
         self.descriptor = descriptor
 
     def remove(self, path: str) -> None:
-        """Removes a file, a link or a whole folder. Raises FileNotFoundError, or NotADirectoryError on the way."""
+        """A file, a link or a whole folder. Raises FileNotFoundError, or NotADirectoryError on the way."""
         *above, name = split_path(path)
         with self._open(above) as folder:
             _remove(name, folder)
 
     def remove_if_empty(self, path: str) -> None:
-        """Removes a folder that nothing is in; anything else stays."""
+        """Anything but an empty folder stays."""
         *above, name = split_path(path)
         with contextlib.suppress(OSError), self._open(above) as folder:
             os.rmdir(name, dir_fd=folder)
 
     @contextlib.contextmanager
     def cleared(self, path: str) -> Iterator[tuple[int, str]]:
-        """Removes whatever is at the path, and in place of folders on the way; gives its open folder and its name."""
+        """Remove whatever is at the path, and in place of folders on the way; yields its open folder and its name."""
         *above, name = split_path(path)
         with self._open(above, "clear") as folder:
             with contextlib.suppress(FileNotFoundError):
@@ -132,13 +129,13 @@ class OwnFolder:
             yield folder, name
 
     def create(self, path: str, mode: int) -> BinaryIO:
-        """A new file, open for writing, in place of whatever was at the path."""
+        """Open for writing, in place of whatever was at the path."""
         with self.cleared(path) as (folder, name):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             return os.fdopen(os.open(name, flags, mode, dir_fd=folder), "wb")
 
     def link(self, path: str, target: bytes | str) -> None:
-        """Makes a symbolic link in place of whatever was at the path."""
+        """A symbolic link, in place of whatever was at the path."""
         with self.cleared(path) as (folder, name):
             os.symlink(target, name, dir_fd=folder)
 
@@ -148,10 +145,10 @@ class OwnFolder:
 
 @contextlib.contextmanager
 def own_folder(path: Path, missing: IfMissing = "raise") -> Iterator[OwnFolder]:
-    """Opens a folder of goalseek's own, or one below, through real folders only.
+    """Open a folder of goalseek's own, or one below, through real folders only. Raises ForeignPath.
 
-    ``missing`` says what to do where a folder on the way does not exist: "raise" FileNotFoundError, "make" it, or
-    "clear" what is in its place and make it; otherwise that raises OSError. Raises ForeignPath.
+    If a folder on the way is missing, ``missing`` says: "raise" FileNotFoundError, "make" it, or "clear" what is in its
+    place and make it; otherwise that raises OSError.
     """
     text = f"{path}/"
     owners = [own for own in _OWN if text.startswith(f"{own}/")]
@@ -166,7 +163,7 @@ def own_folder(path: Path, missing: IfMissing = "raise") -> Iterator[OwnFolder]:
 
 
 def split_path(path: str) -> list[str]:
-    """The parts of a path in a folder. Raises ForeignPath for one that may lead elsewhere."""
+    """Raises ForeignPath for a path that may lead elsewhere."""
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts):
         raise ForeignPath(f"{path!r} is no path in a folder of goalseek's")
@@ -174,7 +171,7 @@ def split_path(path: str) -> list[str]:
 
 
 def _open_below(folder: int, parts: Sequence[str], missing: IfMissing = "raise", is_ours: bool = True) -> int:
-    """Opens the folder at a path below an open one, which it closes, through real folders only."""
+    """Through real folders only; closes ``folder``."""
     for part in parts:
         try:
             if missing != "raise" and not _is_folder(part, folder):
@@ -223,23 +220,20 @@ def _remove(name: str, folder: int) -> None:
 
 
 def read_regular(root: Path, path: str, is_ours: bool = True) -> bytes:
-    """The bytes of a regular file below ``root``, reached through real folders only. Raises OSError otherwise."""
+    """Through real folders only. Raises OSError for anything but a regular file."""
     with open_regular(root, path, is_ours) as file:
         return file.read()
 
 
 def read_all(root: Path, paths: Iterable[str]) -> Iterator[bytes]:
-    """The same for each path, but of a link its target."""
+    """As ``read_regular``, but of a link its target."""
     for path in paths:
         file = root / path
         yield os.fsencode(os.readlink(file)) if file.is_symlink() else read_regular(root, path)
 
 
 def open_regular(root: Path, path: str, is_ours: bool = True) -> BinaryIO:
-    """Opens a regular file below ``root`` for reading, following no symbolic link. Raises OSError otherwise.
-
-    Where it is not ``is_ours``, permissions stay as they are, and ``root`` may be a link.
-    """
+    """Follows no link; raises OSError otherwise. If not ``is_ours``, permissions stay, and ``root`` may be a link."""
     *above, name = path.split("/")
     top = _open_part(root, _FOLDER | (os.O_NOFOLLOW if is_ours else 0), is_ours=is_ours)
     with _closing(_open_below(top, above, is_ours=is_ours)) as folder:
@@ -258,18 +252,12 @@ def _is_folder(name: str, folder: int) -> bool:
 
 
 def open_folder(folder: str | Path, below: int | None = None) -> AbstractContextManager[int]:
-    """A descriptor of a real folder of goalseek's own, with all permissions for its owner from here on.
-
-    ``below`` is the descriptor of the folder that a relative name is in. Raises OSError for a link.
-    """
+    """Of goalseek's own: its owner gets all permissions. ``below`` is for a relative name. Raises OSError for links."""
     return _closing(_open_part(folder, _FOLDER | os.O_NOFOLLOW, below))
 
 
 def walk_folders(root: Path) -> Iterator[tuple[str, int, Iterator[os.DirEntry[str]], list[str]]]:
-    """Opens a folder of goalseek's own and those in it: path, "" or "a/b/", descriptor, listing, and a list.
-
-    It goes on with the folders whose names the caller puts on that list. Raises OSError for a link.
-    """
+    """Path ("" or "a/b/"), descriptor, listing, and a list for the folders to go on with. Raises OSError for a link."""
 
     def walk(descriptor: int, folder: str) -> Iterator[tuple[str, int, Iterator[os.DirEntry[str]], list[str]]]:
         inner: list[str] = []
@@ -284,7 +272,7 @@ def walk_folders(root: Path) -> Iterator[tuple[str, int, Iterator[os.DirEntry[st
 
 
 def _open_part(name: str | Path, flags: int, below: int | None = None, is_ours: bool = True) -> int:
-    """Opens a file or folder; one of ours after giving its owner missing permissions: read, or all in a folder."""
+    """One of ours after giving its owner missing permissions: read, or all in a folder."""
     if not is_ours:
         return os.open(name, flags, dir_fd=below)
     try:
@@ -306,7 +294,7 @@ class SizeExceeded(Exception):
 
 
 def regular_files(root: Path, is_wanted: Callable[[str], bool] | None = None) -> Iterator[str]:
-    """Relative paths of the regular files below a folder, following no link; those too deep for a path are left out."""
+    """Relative paths, following no link; those too deep for a path are left out."""
     pending = [""]
     while pending:
         folder = pending.pop()
@@ -329,10 +317,7 @@ def regular_files(root: Path, is_wanted: Callable[[str], bool] | None = None) ->
 def copy_regular_files(
     source: Path, target: Path, is_wanted: Callable[[str], bool] | None, limit: int
 ) -> dict[str, os.stat_result]:
-    """Copies regular files with their times from one folder into another; gives each path and its ``stat``.
-
-    Raises SizeExceeded where they are more than ``limit`` bytes together.
-    """
+    """Copy with times; returns each path and its ``stat``. Raises SizeExceeded above ``limit`` bytes together."""
     copies: dict[str, os.stat_result] = {}
     total = 0
     for path in regular_files(source, is_wanted):
@@ -352,9 +337,9 @@ def copy_regular_files(
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copies a folder with its times and links, which build folders need, in place of whatever the target was.
+    """With times and links, which build folders need, in place of whatever the target was.
 
-    Raises FileNotFoundError or NotADirectoryError where the source is no folder, or is reached through a link.
+    Raises FileNotFoundError or NotADirectoryError if the source is no folder, or is reached through a link.
     """
     with own_folder(source):
         recreate_folder(target)
@@ -362,17 +347,17 @@ def copy_tree(source: Path, target: Path) -> None:
 
 
 def refuse_records(path: Path, records: Path) -> None:
-    """Raises GoalseekError where a file that is to be written is the records themselves."""
+    """Raises GoalseekError if a file that is to be written is the records themselves."""
     if path.exists() and records.exists() and path.samefile(records):
         raise GoalseekError(f"-o {path}: these are the records themselves", "name another file")
 
 
 @contextlib.contextmanager
 def open_export(path: Path, option: str = "-o") -> Iterator[BinaryIO]:
-    """Opens a file to be written whole: it appears at its path when the block ends, and not at all where that fails.
+    """Opens a file that appears at its path when the block ends, and not at all if that fails.
 
-    What is no regular file, such as a pipe, is written directly. Raises GoalseekError at once where the file cannot be
-    written; ``option`` is the option that named it.
+    Anything but a regular file, such as a pipe, is written directly. Raises GoalseekError at once, naming ``option``,
+    if the file cannot be written.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
@@ -392,10 +377,10 @@ def open_export(path: Path, option: str = "-o") -> Iterator[BinaryIO]:
 def open_atomic(
     path: Path, durable: bool = False, temporary: Path | None = None, mode: int = 0o666
 ) -> Iterator[BinaryIO]:
-    """Opens a file that takes the place of ``path`` when the block ends; where that fails, the old one stays.
+    """Opens a file that takes the place of ``path`` when the block ends; if that fails, the old one stays.
 
-    ``durable`` syncs it first: after a power cut it has the old content or the new. It is written as ``temporary``,
-    by default the path with ".new" at its end, never through a link. Where the process is killed, that stays.
+    ``durable`` syncs it first: after a power cut it has the old content or the new. ``temporary``, by default the path
+    with ".new" at its end, is never written through a link; it stays if the process is killed.
     """
     temporary = temporary or path.with_name(path.name + ".new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
@@ -420,7 +405,7 @@ def write_atomic(path: Path, content: bytes | str, durable: bool = False) -> Non
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; an empty one where there is none that can be read."""
+    """Empty if the file has no JSON object that can be read."""
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -429,13 +414,13 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def copy_atomic(source: Path, target: Path) -> None:
-    """Puts a copy of a file, with its mode and times, in the place of another."""
+    """With its mode and times."""
     with source.open("rb") as file, open_atomic(target) as copy:
         _copy(file, copy, more_bits=0)
 
 
 def sync(path: Path) -> None:
-    """Syncs a file, or a folder's names, to disk."""
+    """To disk: a file, or the names in a folder."""
     with _closing(os.open(path, os.O_RDONLY)) as descriptor:
         os.fsync(descriptor)
 
@@ -458,7 +443,7 @@ _REFUSAL_MESSAGES = (*map(os.strerror, _REFUSAL_ERRNOS), "insufficient permissio
 
 
 def full_disk_error(error: Exception) -> GoalseekError | None:
-    """The GoalseekError for a full disk or quota that the system reports, or git in the C locale; else None."""
+    """For a full disk or quota that the system reports, or git in the C locale; else None."""
     is_full = isinstance(error, OSError) and error.errno in _FULL_ERRNOS
     if not is_full and not any(word in str(error) for word in _FULL_MESSAGES):
         return None
@@ -466,10 +451,7 @@ def full_disk_error(error: Exception) -> GoalseekError | None:
 
 
 def machine_error(error: Exception) -> GoalseekError | None:
-    """The GoalseekError for a fault of the machine's, reported by the system or by git in the C locale; else None.
-
-    A full disk, or a file of another account, on a read-only disk, or in place of a folder.
-    """
+    """For a full disk, or a file of another account, on a read-only disk, or in place of a folder; else None."""
     if fault := full_disk_error(error):
         return fault
     if isinstance(error, OSError) and error.errno in _REFUSAL_ERRNOS and error.filename is not None:
@@ -483,13 +465,13 @@ def machine_error(error: Exception) -> GoalseekError | None:
 
 
 def is_full(folder: Path) -> bool:
-    """Whether less than a MiB is free on the disk of ``folder``."""
+    """Whether less than a MiB is free on its disk."""
     file_system = os.statvfs(_nearest(folder))
     return bool(file_system.f_blocks) and file_system.f_bavail * file_system.f_frsize < LEAST_AFTER
 
 
 def refuse_full(folder: Path) -> None:
-    """Raises OSError (ENOSPC) where less than a MiB is free for ``folder``: no program can be judged there."""
+    """Raises OSError (ENOSPC) if less than a MiB is free: no program can be judged there."""
     if is_full(folder):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 

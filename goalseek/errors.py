@@ -1,4 +1,4 @@
-"""Exceptions and exit codes: errors that the user can put right, and the planned early ends of work."""
+"""Exceptions and exit codes: errors that the user can correct, and the planned early ends of work."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ BUG = 70
 
 
 class GoalseekError(Exception):
-    """Something that the user can put right: what is wrong, what would be right, and the exit code.
+    """An error that the user can correct; ``hint`` says how.
 
-    ``end`` is one of the contract's exit codes, or the reason why a run stops, which has its code. ``stop_reason`` is
-    "" where no run stops.
+    ``end`` is an exit code, or the reason why a run stops, which has its code. ``stop_reason`` is "" if no run stops.
     """
 
     stop_reason: StopReason | typing.Literal[""]
@@ -41,10 +40,8 @@ class GoalseekError(Exception):
 class Rejected(Exception):
     """Ends an iteration before its measurement; the iteration is recorded like any other.
 
-    ``outcome`` and ``reason`` are those of the contract's table; ``why`` is one sentence for people. ``output`` is
-    what a provider printed before it failed, for ``provider_output.md``; ``usage`` is what its call cost. ``edits`` are
-    the change's edits within its scope, where it can go back to its author for a repair; else None. ``plan`` has what
-    its author called the change, and says to have seen of it.
+    ``output`` is the provider's (``provider_output.md``), ``usage`` its call's. ``edits`` are those within scope if the
+    change can go back to its author for a repair, else None; ``plan`` has the author's title and account.
     """
 
     def __init__(
@@ -70,11 +67,11 @@ class Rejected(Exception):
 
 
 class Ended(BaseException):
-    """The climb ends; what this iteration has stored is gone on with by a later invocation."""
+    """The climb ends; a later invocation goes on with what this iteration has stored."""
 
 
 class Interrupted(BaseException):
-    """A signal ends the tool at a point from which it can go on later; ``signal_number`` says which signal."""
+    """A signal ends the tool at a point from which it can go on later."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)
@@ -87,8 +84,6 @@ def exit_code_of_interrupt(error: BaseException) -> int:
 
 
 class GitFailed(Exception):
-    """A git command failed; ``stderr`` is what it printed on standard error, ``stdout`` on standard output."""
-
     def __init__(self, arguments: tuple[str, ...], exit_code: int, stderr: bytes, stdout: bytes = b"") -> None:
         text = stderr.decode("utf-8", "replace").strip()
         super().__init__(f"git {' '.join(arguments)} ended with {exit_code}: {text}")
@@ -105,7 +100,7 @@ def tampered_error(message: str, hint: str = "") -> GoalseekError:
 
 
 class Paused(Exception):
-    """Ends an invocation that was to run only some phases; ``following`` is the next phase."""
+    """Ends an invocation that was to run only some phases."""
 
     def __init__(self, following: str) -> None:
         super().__init__(following)
@@ -113,7 +108,7 @@ class Paused(Exception):
 
 
 class LimitReached(Exception):
-    """A limit ends the invocation before a phase that would spend; the next one goes on from the checkpoints."""
+    """Ends the invocation before a phase that would spend; the next one goes on from the checkpoints."""
 
     def __init__(self, stop: Stop) -> None:
         super().__init__(stop.why)

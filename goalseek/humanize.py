@@ -1,7 +1,4 @@
-"""Quantities as people write and read them: durations, sizes, percentages, numbers, odds, ages and short lists.
-
-Texts of a manifest are parsed to seconds, bytes and numbers; numbers are formatted for the terminal.
-"""
+"""Quantities as people write and read them: durations, sizes, shares, numbers, odds, ages and short lists."""
 
 from __future__ import annotations
 
@@ -59,7 +56,7 @@ def parse_share(text: str | int | float, whole: float) -> float:
 
 
 def format_duration(duration: float) -> str:
-    """A duration as people say it: ``0.4s``, ``12s``, ``3m 20s``, ``2h 05m``, ``1d 4h``."""
+    """``0.4s``, ``12s``, ``3m 20s``, ``2h 05m``, ``1d 4h``."""
     if duration < 9.95:
         return f"{duration:.1f}s"
     whole = round(duration)
@@ -73,7 +70,7 @@ def format_duration(duration: float) -> str:
 
 
 def format_moment(seconds: float = 0.0) -> str:
-    """The moment so many seconds from now, in UTC: ``2026-01-01T03:00:00Z``; the last one that a date has at most."""
+    """So many seconds from now, in UTC: ``2026-01-01T03:00:00Z``; at most the last moment that a date has."""
     try:
         moment = datetime.now(UTC) + timedelta(seconds=seconds)
     except OverflowError:
@@ -87,10 +84,7 @@ def pluralize(count: int, noun: str) -> str:
 
 
 def format_number(value: float, unit: str = "", digits: int = 6, sign: str = "") -> str:
-    """A number for people: six significant digits, no trailing zeros, and its unit; from a million on ``222.271 M``.
-
-    ``sign`` is "+" to have one before a gain as well.
-    """
+    """Six significant digits, no trailing zeros; from a million on ``222.271 M``. ``sign`` "+" marks a gain too."""
     for size, letter in ((1e12, " T"), (1e9, " G"), (1e6, " M")) if abs(value) < 1e15 else ():
         if abs(value) >= size * 0.9999995:  # what rounds to one of them
             return f"{value / size:{sign}.{max(digits, 6)}g}{letter} {unit}".rstrip()
@@ -105,10 +99,7 @@ def format_dollars(amount: float) -> str:
 
 
 def format_cost(usage: Usage) -> str:
-    """``$4.10``, ``about $4.10`` where estimated or paid by a subscription, ``unknown`` where none was reported.
-
-    ``at least $4.10`` where some calls did not report theirs.
-    """
+    """``$4.10``, ``about $4.10`` if estimated or by subscription, ``at least $4.10`` if partial, else ``unknown``."""
     parts = []
     if usage.cost_usd is not None and (usage.cost_usd or usage.about_usd is None):
         parts.append(f"{'about ' if usage.estimated else ''}{format_dollars(usage.cost_usd)}")
@@ -123,7 +114,7 @@ def at_least(usage: Usage) -> str:
 
 
 def format_distinct(*values: float, unit: str = "") -> tuple[str, ...]:
-    """Numbers for people, side by side: with as many digits as different ones need to look different."""
+    """With as many digits as different ones need to look different."""
     for digits in (6, 8, 10, 12, 15):
         texts = tuple(format_number(value, unit, digits) for value in values)
         if len(set(texts)) == len(set(values)):
@@ -139,12 +130,12 @@ _MAX_ODDS = 9  # the odds are an estimate, and as good as these after a few runs
 
 
 def format_gain(gain: float, whole: float, in_percent: bool, unit: str = "") -> str:
-    """The size of a gain: in percent of ``whole``, or in the metric's units."""
+    """Its size: in percent of ``whole``, or in the metric's units."""
     return format_percent(abs(gain / whole)) if in_percent and whole else format_number(abs(gain), unit)
 
 
 def format_percent(share: float) -> str:
-    """A share (1 is the whole) in percent: ``3.1%``, ``-12%``, ``0.04%``; of ten or more as a multiple: 47.3 times."""
+    """A share (1 is the whole): ``3.1%``, ``-12%``, ``0.04%``; of ten or more as a multiple."""
     size = abs(share)
     if size >= 10:
         return (f"{share:,.0f}" if 100 <= size < 1e6 else f"{share:.3g}") + "×"  # noqa: RUF001 - times
@@ -179,10 +170,7 @@ def format_age(timestamp: str, now: datetime, is_short: bool = False) -> str:
 
 
 def format_since(timestamp: str, now: datetime) -> str:
-    """``since 14:03``: in local time, with the date of another day; a text that is no time stays as it is.
-
-    ``now`` is an aware time.
-    """
+    """``since 14:03``: in local time, with the date of another day; a text that is no time stays. ``now`` is aware."""
     try:
         local = datetime.fromisoformat(timestamp).astimezone()
     except (TypeError, ValueError):
@@ -192,7 +180,7 @@ def format_since(timestamp: str, now: datetime) -> str:
 
 
 def first_sentence(page: str) -> str:
-    """The first sentence of a Markdown text that is no heading."""
+    """Of a Markdown text, without its headings."""
     blocks = page.split("\n\n")
     paragraphs = ([line.strip() for line in block.splitlines() if line[:1] != "#"] for block in blocks)
     first, _, _ = " ".join(next(filter(None, paragraphs), [])).partition(". ")
@@ -211,13 +199,13 @@ MAX_NAMES = 5
 
 
 def abbreviate(names: Sequence[str]) -> str:
-    """The first five names, and how many more there are: ``a, b, c, d, e and 3 more``."""
+    """``a, b, c, d, e and 3 more``."""
     rest = len(names) - MAX_NAMES
     return ", ".join(names[:MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def format_ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers as ranges: "0-4, 7"."""
+    """Of ascending numbers: "0-4, 7"."""
     ranges: list[list[int]] = []
     for number in numbers:
         if ranges and number == ranges[-1][-1] + 1:

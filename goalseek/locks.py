@@ -1,8 +1,7 @@
 """Locks between processes, by flock, free at once when the holder dies, and between the threads of one.
 
-One lock a project, in the common git directory, lets one command at a time write (``project_lock``). Named locks, in
-/tmp, let the projects of a machine share a GPU or a login in turn (``exclusive_lock``). Each file names its holder. A
-``Baton`` lets one thread at a time run goalseek's own code.
+``project_lock`` lets one command at a time write. Named locks in /tmp (``exclusive_lock``) let the projects of a
+machine share a GPU or a login in turn. Each file names its holder.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ _WITH_PHASES = (ITERATE, "step", "baseline", "")
 
 
 class Holder(Struct, frozen=True):
-    """The process that holds a project's lock, as it wrote into the file; ``pid`` is 0 where it has not done so yet.
+    """The process that holds a project's lock, as its file says; ``pid`` is 0 if it has not written there yet.
 
-    ``doing`` is its command and ``manifest`` the path of its manifest, each "" where unknown. ``started``, its start
-    time, tells it from another process with the same number; ``namespace`` is the PID namespace of that number.
+    ``started``, its start time, tells it from another process with the same number; ``namespace`` is the PID namespace
+    of that number. Unknown fields are "".
     """
 
     pid: int = 0
@@ -53,7 +52,7 @@ class Holder(Struct, frozen=True):
         return self.in_words()
 
     def in_words(self, now: datetime | None = None) -> str:
-        """The holder in words; with ``now``, in local time."""
+        """With ``now``, in local time."""
         if not self.pid:
             return "its process is only beginning"
         start = f"since {self.since}" if now is None else format_since(self.since, now)
@@ -65,7 +64,7 @@ class Holder(Struct, frozen=True):
 
     @property
     def is_local(self) -> bool:
-        """Whether its number means the same process to us: same host, same PID namespace."""
+        """Same host and PID namespace: its number means the same process to us."""
         return self.host == os.uname().nodename and self.namespace == _namespace()
 
     @property
@@ -78,10 +77,9 @@ class Holder(Struct, frozen=True):
 def project_lock(
     folder: Path, activity: Callable[[], str] = str, doing: str = "", manifest: Path | str = ""
 ) -> Iterator[None]:
-    """Holds the project's lock. Raises GoalseekError with exit code 4, naming the holder, where somebody has it.
+    """Raises GoalseekError with exit code 4, naming the holder, if somebody has it.
 
-    ``activity`` gives in words what a climb of this manifest is doing, or "". ``doing`` is the command that takes the
-    lock.
+    ``activity`` says what a climb of this manifest is doing, or ""; ``doing`` is the command that takes the lock.
     """
     while True:
         try:
@@ -92,7 +90,7 @@ def project_lock(
                 message = f"this climb is another account's, which alone may go on with it: {folder}: {error.strerror}"
                 hint = "give your manifest a project.name of its own, or climb in a clone that fetched refs/goalseek/*"
                 raise GoalseekError(message, hint, StopReason.REPOSITORY) from None
-        except FileNotFoundError:  # a refused first run took the folder away
+        except FileNotFoundError:  # a refused first run removed the folder
             continue
         try:
             try:
@@ -122,7 +120,7 @@ def project_lock(
 
 
 def lock_holder(folder: Path) -> Holder | None:
-    """The holder of the project's lock; None where nobody holds it, or where it is another account's."""
+    """None if nobody holds it, or it is another account's."""
     try:
         descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
@@ -137,18 +135,18 @@ def lock_holder(folder: Path) -> Holder | None:
 
 
 def refuse_locked(folder: Path, activity: Callable[[], str], manifest: Path | str) -> None:
-    """Raises the error of ``project_lock``, without taking the lock, where somebody has it."""
+    """Raises the error of ``project_lock``, without taking the lock, if somebody has it."""
     if holder := lock_holder(folder):
         raise _locked_error(holder, activity, str(manifest))
 
 
 def last_manifest(folder: Path) -> str:
-    """The path of the manifest for which the lock was held last; "" where that is not known."""
+    """The path of the manifest for which the lock was held last; "" if unknown."""
     return str(read_object(folder / LOCK).get("manifest", ""))
 
 
 def _read_holder(descriptor: int) -> Holder:
-    """The holder that the file names; an unknown one where that process is gone."""
+    """The holder that the file names; an unknown one if that process is gone."""
     try:
         holder = from_line(Holder, os.pread(descriptor, 65536, 0))
     except ValueError:
@@ -161,7 +159,7 @@ def _read_holder(descriptor: int) -> Holder:
 
 
 def _namespace() -> str:
-    """Our PID namespace; "" where that cannot be read."""
+    """Empty if it cannot be read."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -169,7 +167,7 @@ def _namespace() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """The start time of a process in clock ticks since boot; "" where it is gone or cannot be read."""
+    """In clock ticks since boot; "" if the process is gone or it cannot be read."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -199,12 +197,11 @@ def exclusive_lock(
     doing: str = "measures with it",
     holders: list[int] | None = None,
 ) -> Iterator[None]:
-    """Waits for the lock ``name`` and holds it for this block; "none" is no lock.
+    """Wait for the lock ``name`` and hold it for this block; "none" is no lock.
 
-    Threads of one climb that give the same list of ``holders`` hold it together, until the last of them lets go.
-    ``wait_context`` gives the context of a wait from a sentence that says for what; it is entered only where somebody
-    else holds the lock, and ``pause`` is called meanwhile, again and again. Raises GoalseekError where the lock cannot
-    be opened. All who share a lock must give the same ``folder``; ``doing`` is what the holder does, in words.
+    Threads of one climb that give the same list of ``holders`` hold it together. ``wait_context`` makes a context from
+    a sentence; it is entered only if somebody else holds the lock, and ``pause`` is called meanwhile, again and again.
+    All who share a lock must give the same ``folder``. Raises GoalseekError if the lock cannot be opened.
     """
     if name == "none":
         yield
@@ -239,13 +236,13 @@ def _open_named(name: str, folder: Path) -> int:
 
 
 def open_lock(path: Path) -> int:
-    """A descriptor of a lock's file, which is made with its folder if it does not exist."""
+    """The file is made with its folder if it does not exist."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def try_lock(descriptor: int) -> bool:
-    """Takes the lock of an open file, if it is free; gives whether it did."""
+    """Whether it was free, and is taken now."""
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
@@ -253,9 +250,9 @@ def try_lock(descriptor: int) -> bool:
 
 
 class Baton(contextlib.AbstractContextManager["Baton"]):
-    """Held by the one thread that runs goalseek's own code; whoever waits for something lets go of it meanwhile.
+    """Held by the one thread that runs goalseek's own code, and released while a thread waits.
 
-    So nothing that threads share is touched by two of them at once. ``news`` is set by each ``notice``.
+    So no two threads touch shared values at once. ``news`` is set by each ``notice``.
     """
 
     def __init__(self) -> None:
@@ -284,16 +281,12 @@ class Baton(contextlib.AbstractContextManager["Baton"]):
             yield
 
     def wait_until(self, is_due: Callable[[], bool], pause: Callable[[], None]) -> None:
-        """Lets go of it until ``is_due``, which is asked whenever somebody gives ``notice``, and each half second.
-
-        ``pause`` is called each time before that; what it raises ends the wait.
-        """
+        """Ask ``is_due`` at each ``notice`` and each half second, after ``pause``, whose exception ends the wait."""
         while not is_due():
             pause()
             self._changed.wait(_LOOK_SECONDS)
 
     def notice(self) -> None:
-        """Wakes all who wait: something has changed."""
         self._changed.notify_all()
         self.news.set()
 

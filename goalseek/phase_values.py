@@ -16,10 +16,7 @@ Side = Literal["candidate", "incumbent"]
 
 
 class Session(Struct, frozen=True):
-    """An agent's conversation that a later call can go on with: its ``name`` with the agent, and its ``model``.
-
-    ``told`` is the agent's last running total of usage over all calls; zero where it reports each call separately.
-    """
+    """``name`` is the agent's; ``told`` is its last running total of usage, zero if it reports each call separately."""
 
     name: str
     model: str = ""
@@ -27,10 +24,9 @@ class Session(Struct, frozen=True):
 
 
 class Played(Struct, frozen=True):
-    """What ``scripted`` played so far: the digest of its script's moves up to the last one.
+    """Of ``scripted``: the digest of its script's moves up to the last one; ``ahead`` are digests under way.
 
-    ``count`` is the number of its proposals in records that have no such digest, as those of older versions. ``ahead``
-    are the digests of those under way.
+    ``count`` is the number of its proposals in records without a digest, those of older versions.
     """
 
     digest: str = ""
@@ -41,11 +37,10 @@ class Played(Struct, frozen=True):
 class PastIteration(Struct, frozen=True):
     """One earlier iteration, with only what the next proposal may know of it.
 
-    ``idea`` is the text of its plan; "" where that is gone. ``changed_lines`` are those added and removed. ``gain`` is
-    positive where it was better than its incumbent. ``diff`` is its change, cut; "" where it is not to be shown.
-    ``tried`` is what its author said to have tried and seen, ``needed`` the least gain that could have been kept.
-    ``is_taken_back``: it was kept, and a person took it back. ``of_incumbent``: its change is one of the present
-    incumbent; None where its record names none, for then its number says so.
+    ``idea`` is its plan's text, "" if that is gone; ``diff`` is its change, cut, "" if it is not to be shown. ``gain``
+    is positive if better than its incumbent. ``tried`` is its author's account; ``needed`` the least gain that could
+    have been kept. ``of_incumbent``: it changed the present incumbent; None if its record names none, for then its
+    number says so.
     """
 
     iteration: int
@@ -66,16 +61,13 @@ class PastIteration(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """Its title, with the reason of a person who took a change back, and whether it was taken back itself."""
+        """Its title, with a person's reason for taking a change back, and whether it was taken back itself."""
         title = f"{self.title}: {self.why}" if self.reason == Reason.TAKEN_BACK else self.title
         return f"{title} (taken back since)" if self.is_taken_back else title
 
 
 class Ahead(Struct, frozen=True):
-    """What another proposal may know of an iteration under way: its number, title and files; "" without a plan yet.
-
-    ``stacked`` are the iterations whose changes it tries together, ``script`` is its plan's.
-    """
+    """What another proposal may know of an iteration under way; "" without a plan yet."""
 
     iteration: int
     title: str = ""
@@ -85,7 +77,7 @@ class Ahead(Struct, frozen=True):
 
 
 class VisibleFile(Struct, frozen=True):
-    """A file that the agent can see: its size in bytes and its blob's hash; writable or read-only."""
+    """``size`` is in bytes, ``blob`` the hash."""
 
     path: str
     size: int
@@ -96,14 +88,12 @@ class VisibleFile(Struct, frozen=True):
 class Context(Struct, frozen=True):
     """The result of READ_CONTEXT: all that a proposal may know, read once an iteration.
 
-    ``attempt`` counts proposals without baselines; ``moment`` is when it was read, in seconds since 1970. ``files`` are
-    at most MAX_VISIBLE_FILES of ``files_total``, writable ones first. ``common_ending`` is the end of the output that
-    the last ``crashes`` candidates share, as far as the agent may see it; ``last_crash`` is that of the last candidate
-    that crashed, in iteration ``crashed_in``. ``best_iteration`` is the one that kept the best value. ``writable`` and
-    ``generated`` are the manifest's globs as the iteration began; empty where an older version began it. ``ideas`` were
-    noted in earlier plans for later, and not tried yet. ``played`` is None where an older version began it.
-    ``turn`` names who is asked first, in this order; ``turn_note`` says why where its turn begins. ``ahead`` are the
-    iterations under way that were begun before it.
+    ``attempt`` counts proposals without baselines; ``moment`` is in seconds since 1970. ``files`` are at most
+    MAX_VISIBLE_FILES of ``files_total``, writable ones first. ``common_ending`` is the end of the output that the last
+    ``crashes`` candidates share, as far as the agent may see it; ``last_crash`` is that of the last one that crashed,
+    in iteration ``crashed_in``. ``writable`` and ``generated`` are globs as the iteration began; if an older version
+    began it, they are empty, and ``played`` is None. ``ideas`` are of earlier plans, not tried yet. ``turn`` names who
+    is asked, in this order; ``turn_note`` says why if a turn begins. ``ahead`` were begun before it.
     """
 
     iteration: int
@@ -137,9 +127,9 @@ class Context(Struct, frozen=True):
 class Plan(Struct, frozen=True):
     """The result of PLAN. ``files`` are those that the provider means to change, ``later`` its ideas for later rounds.
 
-    Where a provider plans while it edits, ``title`` is empty here and the change brings it. ``provider`` and ``model``
-    say who answered. ``script`` is the digest of a script's moves up to this one. ``stacked`` are the iterations whose
-    changes are tried together: then no provider was asked, nor will be. ``tried`` is what an earlier attempt saw of it.
+    If a provider plans while it edits, ``title`` is empty, and the change brings it. ``script`` is the digest of a
+    script's moves up to this one. ``stacked`` are iterations whose changes are tried together, without a provider.
+    ``tried`` is what an earlier attempt saw of it.
     """
 
     title: str
@@ -155,7 +145,7 @@ class Plan(Struct, frozen=True):
 
 
 class Edit(Struct, frozen=True):
-    """One path of a change: its new mode and blob; a mode of "" means that it was deleted."""
+    """A ``mode`` of "" deletes the path."""
 
     path: str
     mode: str
@@ -163,10 +153,10 @@ class Edit(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """The result of APPLY_CHANGE: the candidate's edits; ``dropped`` names the stray files that are not among them.
+    """The result of APPLY_CHANGE; ``dropped`` names the stray files that are not among the edits.
 
-    ``provider`` and ``model`` are whose change it is; "" for the manifest's own. ``base`` is the number of the record
-    at whose standing it is a change of the incumbent, where that is not the one at which the iteration began.
+    ``provider`` and ``model`` are "" for the manifest's own. ``base`` is the record at whose standing it changes the
+    incumbent, if that is not the one at which the iteration began.
     """
 
     title: str
@@ -183,10 +173,9 @@ class Change(Struct, frozen=True):
 
 
 class Candidate(Struct, frozen=True):
-    """The result of COMMIT: the candidate's commit, its tree, and as ``parent`` the commit that the iteration began at.
+    """The result of COMMIT; ``parent`` is the commit that the iteration began at.
 
-    ``earlier`` are the commits of its earlier attempts, oldest first, each the parent of the next; the last one is the
-    parent of the candidate's own.
+    ``earlier`` are the commits of its earlier attempts, oldest first, each the parent of the next, and of ``commit``.
     """
 
     commit: str
@@ -200,10 +189,7 @@ class Candidate(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """Why a measurement has no number: the contract's reason, and one sentence for people.
-
-    ``printed`` is the end of what the failed command printed, only where that command sees no hidden file.
-    """
+    """``printed`` is the end of the failed command's output, only if that sees no hidden file."""
 
     reason: str
     why: str
@@ -211,10 +197,9 @@ class Failure(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """The result of VERIFY: the runs in the order in which they were made, and the failure where there was one.
+    """The result of VERIFY; ``guard_runs`` and ``verify`` are of the candidate's runs, in their order.
 
-    ``guard_runs`` has the guards of each of the candidate's runs, ``verify`` its commands, both in that order. All were
-    made where ``benches`` measure at once, on ``host``; None where one measures alone.
+    ``benches`` measured at once, on ``host``; None if a single one measures.
     """
 
     runs: tuple[VerifierRun, ...] = ()
@@ -226,7 +211,7 @@ class Evidence(Struct, frozen=True):
 
     @property
     def guards(self) -> dict[str, float]:
-        """Each guard's median over the candidate's runs."""
+        """Medians over the candidate's runs."""
         names = self.guard_runs[0] if self.guard_runs else ()
         from statistics import median
 
@@ -234,7 +219,7 @@ class Evidence(Struct, frozen=True):
 
     @property
     def is_incumbent_failing(self) -> bool:
-        """Whether the last run is one of the incumbent's that failed."""
+        """Whether the last run is the incumbent's, and failed."""
         return bool(self.runs) and self.runs[-1].of == "incumbent" and self.runs[-1].value is None
 
     def plus(self, more: Evidence) -> Evidence:
@@ -248,10 +233,10 @@ class Evidence(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """The rule's conclusion from VERIFY. Values are medians in the metric's units, ``delta`` is positive where better.
+    """The rule's conclusion. Values are medians in the metric's units; ``delta`` is positive if better.
 
-    ``odds`` are those of "1.6 sd better" against "no better"; None where none were needed. ``needed`` is the least
-    ``delta`` that could have been kept, of a candidate that was rejected for its number; None where any could.
+    ``odds`` is the likelihood ratio of "1.6 sd better" to "no better"; None if not needed. ``needed`` is the least
+    ``delta`` that could have been kept, of a candidate that was rejected for its value; None if any could.
     """
 
     outcome: str
@@ -269,7 +254,7 @@ class Verdict(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """The result of DECIDE: the verdict, and the revert commit where the candidate was rejected."""
+    """The result of DECIDE; ``rollback`` is the revert commit of a rejected candidate."""
 
     verdict: Verdict
     rollback: str | None = None
@@ -278,8 +263,8 @@ class Decision(Struct, frozen=True):
 class Review(Struct, frozen=True):
     """The result of REVIEW: APPROVED, CHANGES_REQUESTED or REJECTED, or "" if unreadable; a reason each criterion.
 
-    ``decision`` is the decision after the review. Where it ``goes_on``, the change is back with its author, and the
-    decision holds only if no new attempt comes of that. ``provider`` and ``model`` are the reviewer's.
+    ``decision`` is that after the review. If it ``goes_on``, the change is back with its author, and the decision holds
+    only if no new attempt survives.
     """
 
     word: str
@@ -292,7 +277,7 @@ class Review(Struct, frozen=True):
 
 
 class Rejection(Struct, frozen=True):
-    """A ``Rejected`` as it is stored: how an attempt ended before its measurement, and the usage of its call."""
+    """A ``Rejected`` as it is stored."""
 
     outcome: str
     reason: str
@@ -303,11 +288,7 @@ class Rejection(Struct, frozen=True):
 
 
 class IterationResult(Struct, frozen=True):
-    """The outcome of an iteration, with the results of the phases that it reached.
-
-    ``taken_back`` is the kept iteration that a person took back by it, ``source`` the commit of other code that a
-    baseline began with.
-    """
+    """``taken_back`` is the kept iteration that it took back, ``source`` the commit of other code for a baseline."""
 
     context: Context
     verdict: Verdict

@@ -30,14 +30,14 @@ def inherited_variables(names: Iterable[str]) -> dict[str, str]:
 
 
 def environment_without(prefix: str, but: tuple[str, ...] = ()) -> dict[str, str]:
-    """Our whole environment without the variables that begin with the prefix, ``but`` those that begin with these."""
+    """Our environment without variables that begin with the prefix, ``but`` those that begin with one of these."""
     items = os.environ.items()
     return {name: value for name, value in items if not name.startswith(prefix) or name.startswith(but)}
 
 
 @contextlib.contextmanager
 def marking_programs(mark: str) -> Iterator[None]:
-    """Marks the trusted programs started in this block, so that the next holder of the project can wait for them."""
+    """The next holder of the project can wait for the trusted programs started in this block."""
     outer_mark = _mark.get()
     _mark.set(mark)
     try:
@@ -52,19 +52,19 @@ def run(
     stdin: bytes = b"",
     folder: Path | None = None,
 ) -> CompletedProgram:
-    """Runs a short, trusted program to its end. Raises FileNotFoundError where there is no such program."""
+    """A short, trusted program, to its end. Raises FileNotFoundError if there is no such program."""
     return subprocess.run(
         list(arguments), input=stdin, capture_output=True, env=_with_mark(environment), cwd=folder, check=False
     )
 
 
 def run_in_terminal(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> int:
-    """Runs a program on this terminal, and gives its exit code, negative for a signal."""
+    """Returns the exit code, negative for a signal."""
     return subprocess.run(list(arguments), env=dict(environment), cwd=folder, check=False).returncode
 
 
 def start_batch(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
-    """Starts a trusted program that answers line by line until its input is closed."""
+    """A trusted program that answers line by line until its input is closed."""
     return subprocess.Popen(
         list(arguments),
         stdin=subprocess.PIPE,
@@ -77,10 +77,9 @@ def start_batch(arguments: Sequence[str], environment: Mapping[str, str], folder
 
 
 def start_helper(module: str, inherited: Sequence[int], on_terminal: bool = False) -> Helper:
-    """Starts ``main`` of a module of ours; its argument is the first of these descriptors.
+    """Start ``main`` of a module of ours with the first descriptor; it inherits these descriptors and nothing else.
 
-    It inherits these descriptors and nothing else, and imports only the interpreter's code and ours. Its session is its
-    own, unless its programs are to be ``on_terminal``, that of this process.
+    It imports only the interpreter's code and ours. Its session is its own, unless it is ``on_terminal``.
     """
     code = f"import sys; sys.path.append(sys.argv[1]); from {module} import main; main(int(sys.argv[2]))"
     return subprocess.Popen(
@@ -96,9 +95,9 @@ def start_helper(module: str, inherited: Sequence[int], on_terminal: bool = Fals
 
 
 def detach(arguments: Sequence[str], log: Path) -> Helper:
-    """Starts goalseek with these arguments in a session without this terminal; its output is appended to ``log``.
+    """Start goalseek in a session without this terminal; its output is appended to ``log``.
 
-    It works in the current folder and imports nothing from there: what lies in a user's folder is not goalseek's code.
+    It imports nothing from the current folder: files in a user's folder are not goalseek's code.
     """
     code = "import sys; sys.path.append(sys.argv.pop(1)); from goalseek.__main__ import main; main()"
     with log.open("ab") as file:
@@ -122,11 +121,11 @@ _last_signal_at: list[float] = []
 
 
 def install_signal_handlers() -> None:
-    """From now on a signal that ends the tool raises KeyboardInterrupt (for ^C) or Interrupted (for the others).
+    """From now on an ending signal raises KeyboardInterrupt (for ^C) or Interrupted (for the others).
 
     Signals within ten seconds after it are ignored, so that they do not interrupt the cleaning up: people press ^C
-    twice, and both the system and the shell signal that a terminal was closed. A signal that was ignored when we
-    started, as under ``nohup``, stays ignored.
+    twice, and both the system and the shell signal that a terminal was closed. Those ignored at first (``nohup``) stay
+    so.
     """
 
     def raise_once(number: int, frame: FrameType | None) -> None:
@@ -144,15 +143,12 @@ def install_signal_handlers() -> None:
 
 
 def is_ending() -> bool:
-    """Whether a signal that ends the tool came within the last ten seconds."""
+    """Whether an ending signal came within the last ten seconds."""
     return bool(_last_signal_at) and time.monotonic() - _last_signal_at[0] < SAME_SIGNAL_SECONDS
 
 
 def wait_for_line() -> None:
-    """Waits at a terminal until a line was typed. A signal ends it also where it comes just before the waiting begins.
-
-    ``input()`` would go on waiting then, as the system call that it waits in is not interrupted.
-    """
+    """A signal ends it, also one just before the wait, in which the system call of ``input()`` would go on."""
     if not sys.stdin.isatty() or threading.current_thread() is not threading.main_thread():
         return
     heard, signalled = os.pipe()
@@ -169,7 +165,7 @@ def wait_for_line() -> None:
 
 @contextlib.contextmanager
 def deferring_signals() -> Iterator[None]:
-    """Defers signals handled in Python until the block ends; others take effect at once."""
+    """Until the block ends, those handled in Python; others take effect at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -189,7 +185,7 @@ def deferring_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def ignoring_terminal_signals() -> Iterator[None]:
-    """Ignores ^C and ^\\ in this block: they are meant for the program that has the terminal."""
+    r"""In this block ^C and ^\ are meant for the program that has the terminal."""
     numbers = [signal.SIGINT, signal.SIGQUIT] if threading.current_thread() is threading.main_thread() else []
     before = {number: signal.signal(number, lambda *_: None) for number in numbers}
     try:
@@ -203,11 +199,7 @@ MARK_VARIABLE = "GOALSEEK_PROCESS"
 
 
 def kill_marked(token: str, grace: float) -> int:
-    """Ends the programs whose mark begins with ``token``; gives how many there were.
-
-    SIGTERM first; programs still alive after ``grace`` seconds get SIGKILL. Returns when none is alive. Without a
-    /proc, none is found.
-    """
+    """SIGTERM, then SIGKILL after ``grace`` seconds, until none is alive; returns their number. Without /proc, 0."""
     pids = survivors = marked_pids(token)
     _send(pids, signal.SIGTERM)
     wait_for_marked(token, grace if pids else 0.0)
@@ -218,7 +210,7 @@ def kill_marked(token: str, grace: float) -> int:
 
 
 def wait_for_marked(token: str, seconds: float) -> None:
-    """Waits until none of the marked programs is alive, at most so many seconds."""
+    """Until none of them is alive, at most so many seconds."""
     deadline, pause = time.monotonic() + seconds, 0.001
     while time.monotonic() < deadline and marked_pids(token):
         time.sleep(pause)
@@ -237,7 +229,7 @@ def is_alive(pid: int) -> bool:
 
 
 def marked_pids(token: str) -> list[int]:
-    """The numbers of the marked programs that are alive; a zombie is not."""
+    """Of programs that are alive; a zombie is not."""
     try:
         names = os.listdir("/proc")
     except FileNotFoundError:
@@ -261,6 +253,6 @@ def _send(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def seconds_with_sleep() -> float:
-    """A monotonic clock in seconds, with the time the machine slept where the system counts it."""
+    """A monotonic clock, with the time that the machine slept if the system counts it."""
     boot_time = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)

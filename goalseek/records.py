@@ -144,45 +144,42 @@ class IterationRecord(Head, kw_only=True, frozen=True):
 
     @property
     def landed_commit_hash(self) -> str | None:
-        """The commit to which its landing moved the tip; None where the tip stayed where it was."""
+        """Where its landing moved the tip; None if the tip stayed."""
         if self.rollback_commit_hash or self.outcome in (Outcome.BASELINE, Outcome.KEPT):
             return self.rollback_commit_hash or self.commit_hash
         return None
 
     @property
     def may_be_late(self) -> bool:
-        """Whether others may have landed while it was tried: it moved no tip, and was not alone under way."""
+        """Whether others may have landed meanwhile: it moved no tip, and was not alone under way."""
         return self.benches is not None and self.landed_commit_hash is None
 
     @property
     def climb_seconds(self) -> Number:
-        """Its seconds of the climb's time: those of its phases, where no other iteration was under way beside it."""
+        """Its part of the climb's time: the seconds of its phases, unless others were under way."""
         return sum(self.seconds.values()) if self.active_seconds is None else self.active_seconds
 
     @property
     def earlier_commits(self) -> tuple[str, ...]:
-        """The commits of its earlier attempts, oldest first: the last is the parent of ``commit_hash``.
-
-        Those up to its last move to another tip are none of them.
-        """
+        """Those of its attempts since it last moved, oldest first: the last is the parent of ``commit_hash``."""
         since_move = [*takewhile(lambda attempt: attempt.base_commit_hash is None, reversed(self.attempts))]
         return tuple(attempt.commit_hash for attempt in reversed(since_move) if attempt.commit_hash)
 
     @property
     def further_parents(self) -> tuple[str, ...]:
-        """The parents of its ledger commit after the first: its candidate, and what was moved from earlier tips."""
+        """Of its ledger commit after the first: its candidate, and versions moved from earlier tips."""
         moved = (commits[-1] for _, commits in self.moved_versions if commits)
         return tuple(commit for commit in (self.commit_hash, *moved) if commit)
 
     @property
     def first_base_commit_hash(self) -> str | None:
-        """The incumbent at which it was begun; it may have been moved to later ones since."""
+        """The incumbent at which it was begun; it may have moved to later ones since."""
         moved_from = (attempt.base_commit_hash for attempt in self.attempts if attempt.base_commit_hash)
         return next(moved_from, self.base_commit_hash)
 
     @property
     def moved_versions(self) -> Iterator[tuple[str, list[str]]]:
-        """Each version of its change that was moved to a later tip: its incumbent, and its tries' commits in order."""
+        """Each version that moved to a later tip: its incumbent, and its tries' commits in order."""
         commits: list[str] = []
         for attempt in self.attempts:
             commits += [attempt.commit_hash] if attempt.commit_hash else []
@@ -192,10 +189,10 @@ class IterationRecord(Head, kw_only=True, frozen=True):
 
 
 class SettledDifference(Struct, frozen=True):
-    """The difference of two trees, positive where better, its interval, and the medians ``before`` and ``after``.
+    """``difference`` is positive if better; ``interval`` is None for a single pair; ``before`` and ``after`` are
+    medians.
 
-    Medians are in the metric's units, the difference and its interval are too, or shares of ``before`` where
-    ``in_percent``. The interval is None for a single pair.
+    All are in the metric's units; but ``difference`` and ``interval`` are shares of ``before`` if ``in_percent``.
     """
 
     pairs: int
@@ -313,7 +310,7 @@ class _Ruler(Struct, frozen=True, gc=False):
 
 
 class IterationSummary(Struct, frozen=True, kw_only=True, gc=False):
-    """The fields of an iteration's record that ``log`` and the index need: to read them alone takes a third."""
+    """The fields that ``log`` and the index need: reading them alone takes a third of the time."""
 
     schema: Literal[1, 2]
     kind: Literal["iteration"]
@@ -329,10 +326,7 @@ class IterationSummary(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def parse_record(line: str | bytes) -> Record:
-    """The record on one line.
-
-    Raises ValueError for a line that is no record and for an unknown kind, NewerSchema for one of a later version.
-    """
+    """Raises ValueError for an unknown kind or a line that is no record, NewerSchema for that of a later version."""
     try:
         head = from_line(_Kind, line)
     except json.JSONDecodeError:
@@ -348,7 +342,7 @@ def parse_record(line: str | bytes) -> Record:
 
 
 def parse_summary(line: str | bytes) -> IterationSummary | None:
-    """The summary of the iteration on one line; None for another record. Raises ValueError for what is no record."""
+    """None if the record is not an iteration. Raises ValueError for a line that is no record."""
     try:
         return from_line(IterationSummary, line)
     except (ValueError, RecursionError):

@@ -24,7 +24,7 @@ class Outcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why an iteration has its outcome; the contract's table says which reason goes with which outcome."""
+    """The contract's table says which reason goes with which outcome."""
 
     MEASURED = "measured"
     BETTER = "better"
@@ -60,8 +60,6 @@ STACK = "stack"  # the provider in records of rejected changes that git put toge
 
 
 class StopReason(StrEnum):
-    """Why an invocation ended; ``EXIT_CODES`` gives the exit code that goes with it."""
-
     COUNT = "count"
     FOR = "for"
     UNTIL = "until"
@@ -88,7 +86,7 @@ class StopReason(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a climb is doing: the phases of an iteration in their order, and then settling and the holdout."""
+    """The phases of an iteration in their order, then settling and the holdout."""
 
     READ_CONTEXT = "READ_CONTEXT"
     PLAN = "PLAN"
@@ -163,11 +161,11 @@ class Usage(Struct, frozen=True):
 
     @classmethod
     def total(cls, usages: Iterable[Usage]) -> Usage:
-        """The sum of all; its cost is that of those whose cost is known."""
+        """Its cost is that of those whose cost is known."""
         return functools.reduce(cls.plus, usages, cls())
 
     def plus(self, other: Usage) -> Usage:
-        """The sum of both; where the cost of one is unknown, that of the other, which is partial then."""
+        """If the cost of one is unknown, the sum has that of the other, and is partial."""
         lacks_some = self._lacks_cost or other._lacks_cost
         has_dollars = bool(self.cost_usd or self.about_usd or other.cost_usd or other.about_usd)
         is_unknown = lacks_some and not has_dollars
@@ -209,7 +207,7 @@ class CommandRun(Struct, frozen=True):
 
 
 class Stop(Struct, frozen=True):
-    """The end of an invocation: the contract's reason, one sentence, what to do next, a last line to print."""
+    """``why`` is one sentence, ``next`` the next step, ``line`` the last line to print."""
 
     reason: StopReason | Literal[""]
     why: str
@@ -237,12 +235,12 @@ Value = TypeVar("Value")
 
 
 def to_plain(value: Any) -> Any:
-    """The JSON form of a value: dicts in the order of the fields, tuples as lists."""
+    """Dicts in the order of the fields, tuples as lists."""
     return json.loads(_JSON.encode(value))
 
 
 def to_line(value: Any) -> str:
-    """One line of ASCII JSON without a newline; the same value always gives the same bytes."""
+    """ASCII JSON without a newline; the same value always gives the same bytes."""
     return _LINE.encode(value)
 
 
@@ -256,7 +254,7 @@ def to_indented(value: Any, indent: int = 1) -> str:
 
 
 def _to_fields(value: Any) -> Any:
-    """What the JSON encoder writes for a value that it does not know."""
+    """For a value that the JSON encoder does not know."""
     if isinstance(value, datetime):
         return value.isoformat()
     row = {}
@@ -272,7 +270,7 @@ _LINE = json.JSONEncoder(separators=(",", ":"), default=_to_fields, allow_nan=Fa
 
 
 def from_plain(kind: type[Value], plain: Any) -> Value:
-    """The value of type ``kind`` that ``plain`` describes. Raises ValueError where it does not fit."""
+    """Raises ValueError if ``plain`` does not fit."""
     try:
         return msgspec.convert(plain, kind, str_keys=True)
     except msgspec.ValidationError as error:
@@ -280,7 +278,7 @@ def from_plain(kind: type[Value], plain: Any) -> Value:
 
 
 def from_line(kind: type[Value], line: str | bytes) -> Value:
-    """The value of type ``kind`` that a JSON text describes. Raises ValueError where it is no JSON or does not fit."""
+    """Raises ValueError if ``line`` is no JSON or does not fit."""
     try:
         value: Value = _decoder(kind).decode(line)
         return value
@@ -295,10 +293,7 @@ Level = Literal["good", "note", "wrong"]
 
 
 class Finding(Struct, frozen=True):
-    """One sentence of a check: it must be mended (``wrong``), is worth knowing (``note``), or is as it should be.
-
-    ``place`` is the name under which ``doctor`` shows it.
-    """
+    """``wrong`` must be corrected, a ``note`` is worth knowing. ``place`` is its name in ``doctor``."""
 
     level: Level
     text: str
