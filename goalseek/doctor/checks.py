@@ -33,7 +33,7 @@ from goalseek.proposal.launch import AgentLaunch, forget_calls
 from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
-from goalseek.providers.outcome import IN_WORDS, Failed, Meaning, interpret
+from goalseek.providers.fallback import IN_WORDS, Failed, Meaning, interpret
 from goalseek.providers.provider import Call, LaunchSpec, Provider, WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM, advise_provider, manifest_commands
 from goalseek.sandbox import level

@@ -38,11 +38,7 @@ _NEEDED = ("repository", "globs", "number", "committed")  # before anything is s
 _ASIDE = ("provider", "login", "endpoint", "live", "isolation", "cheat")  # the verifier can be tried without
 NUMBERS = 2
 GARBAGE = b"goalseek sabotage ((((\n"
-BREAKAGES: tuple[tuple[str, bytes | None], ...] = (
-    ("filled with garbage", GARBAGE),
-    ("emptied", b""),
-    ("deleted", None),
-)
+BREAKAGES = {"filled with garbage": GARBAGE, "emptied": b"", "deleted": None}
 _NOISE = 10  # how often the range of equal trees' numbers a change must be
 _LEAST_GAIN = 0.05  # of a noisy number, for which the range of two says little
 _NUMBERS_THAT_TELL = 3
@@ -258,7 +254,7 @@ def _check_sabotage(project: Project, subject: measurements.Target) -> Finding:
     objects, manifest = project.repository.objects, subject.config.manifest
     unit, values = manifest.metric.unit, [measurement.value for measurement in subject.known]
     unnoticed = []
-    for how, content in BREAKAGES:
+    for how, content in BREAKAGES.items():
         blob = objects.write_bytes(content) if content is not None else ""
         edits = {
             path: Entry("100755" if entry.mode == "100755" else "100644", blob) if blob else None

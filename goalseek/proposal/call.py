@@ -86,7 +86,7 @@ class CallEdits(Protocol):
         """Bring the workspace back to the call's start."""
 
 
-class _IterationCall(AgentLaunch, kw_only=True):
+class IterationCall(AgentLaunch, kw_only=True):
     briefing: Briefing
     request: Request
     name: str
@@ -230,7 +230,7 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
     prompt, table = secrets.redact_text(prompts.fresh), project.provider_table()
     workspace = project.workspace(config, briefing.standing)
     prefix_length, kind, paths = len(project.places.prefix), config.scope.kind, workspace.tree.entries
-    host = _IterationCall(
+    host = IterationCall(
         project=project,
         manifest=config.manifest,
         tree=workspace.root,

@@ -12,7 +12,7 @@ from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Session
 from goalseek.providers.answer import clean_title, find_plan, find_tried, require_plan
 from goalseek.providers.command import CommandProvider
-from goalseek.providers.outcome import PAST_LIMIT, Failed, SessionGone, run_program
+from goalseek.providers.fallback import PAST_LIMIT, Failed, SessionGone, run_program
 from goalseek.providers.preset import Answer, Preset, Printed, Trouble
 from goalseek.providers.provider import Call, LaunchSpec, Reply
 from goalseek.sandbox.supervisor import shorten

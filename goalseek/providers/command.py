@@ -15,7 +15,7 @@ from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers import answer
 from goalseek.providers.credentials import Billing, Credential, Login, find_login
-from goalseek.providers.outcome import PAST_LIMIT, Failed, run_program
+from goalseek.providers.fallback import PAST_LIMIT, Failed, run_program
 from goalseek.providers.preset import Kind
 from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply, Reviewer
 from goalseek.values import StopReason

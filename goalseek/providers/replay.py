@@ -23,8 +23,8 @@ class ReplayProvider(Provider):
 
     name = "replay"
 
-    def __init__(self, folder: Path, model: str = "") -> None:
-        self.folder, self.model = folder, model
+    def __init__(self, table: ProviderTable, folder: Path) -> None:
+        self.folder, self.model = (folder / (table.record or "")).resolve(), table.model
 
     @cached_property
     def _recordings(self) -> dict[int, dict[str, Recording]]:
@@ -70,9 +70,7 @@ class ReplayProvider(Provider):
         return structs.replace(reply, usage=Usage())  # the recorded cost is not spent again
 
 
-def make(table: ProviderTable, folder: Path) -> Provider:
-    return ReplayProvider((folder / (table.record or "")).resolve(), table.model)
-
+make = ReplayProvider
 
 _NAME = re.compile(r"([0-9]{4,})-([a-z]+(?:-[1-9][0-9]*)?)\.json")
 _SCHEMA = 1

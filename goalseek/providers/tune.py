@@ -40,7 +40,7 @@ class TuneProvider(Provider):
     name = "tune"
     repairs = False
 
-    def __init__(self, table: ProviderTable) -> None:
+    def __init__(self, table: ProviderTable, folder: Path) -> None:
         self.model = table.sampler
         self._seed = table.seed
 
@@ -115,8 +115,7 @@ class TuneProvider(Provider):
         return contents
 
 
-def make(table: ProviderTable, folder: Path) -> Provider:
-    return TuneProvider(table)
+make = TuneProvider
 
 
 def title(setting: Setting) -> str:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -23,8 +23,7 @@ from goalseek.project import activity
 from goalseek.project.activity import Activity, Observer
 from goalseek.project.limits import Clock
 from goalseek.project.picture import Picture, read_picture
-from goalseek.project.project import Project as OpenProject
-from goalseek.proposal.call import wait
+from goalseek.proposal.call import IterationCall
 
 WAITING = """\
 if [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; while [ ! -e "$HOME/go" ]; do sleep 0.05; done; fi
@@ -237,7 +236,8 @@ def test_a_wait_ends_when_it_is_over_though_the_clock_was_set_back(
         ),
         pause=lambda seconds: time.sleep(seconds) if time.monotonic() - began < 5 else pytest.fail("it still waits"),
     )
-    assert wait(cast(OpenProject, run), Limits(), 0.2, "it is asked again")
+    call: Any = SimpleNamespace(project=run, manifest=SimpleNamespace(limits=Limits()))
+    assert IterationCall.wait(call, 0.2, "it is asked again")
     assert time.monotonic() - began < 5 and waited == [("it is asked again", 0.2)]
 
 

@@ -18,7 +18,7 @@ from test_presets import Asked
 
 from goalseek.phase_values import Plan
 from goalseek.providers.coding_agent import usage_of_call
-from goalseek.providers.outcome import Failed
+from goalseek.providers.fallback import Failed
 from goalseek.providers.preset import Printed
 from goalseek.providers.registry import load_maker
 

@@ -14,7 +14,7 @@ from test_agents import EACH, OFFLINE, THERE, asked, climb, provider, server, tr
 from test_agents_offered import real
 
 from goalseek.phase_values import Plan
-from goalseek.providers.outcome import Failed
+from goalseek.providers.fallback import Failed
 from goalseek.providers.registry import load_maker
 
 __all__ = ["asked", "server"]

@@ -14,8 +14,7 @@ from goalseek.manifest.tables import ProviderTable, ReviewTable, Search
 from goalseek.phase_values import Plan, Session
 from goalseek.providers import fallback
 from goalseek.providers.command import CommandProvider
-from goalseek.providers.fallback import ProviderChain
-from goalseek.providers.outcome import LOOK_SECONDS, RETRY_SECONDS, Failed
+from goalseek.providers.fallback import LOOK_SECONDS, RETRY_SECONDS, Failed, ProviderChain
 from goalseek.providers.provider import Call, CallHost, Provider, Reply
 from goalseek.providers.registry import ProviderChoice
 from goalseek.sandbox import environment

@@ -19,8 +19,7 @@ from goalseek.manifest.tables import Price, ProviderTable
 from goalseek.phase_values import Plan, Session
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.credentials import Credential, find_login
-from goalseek.providers.fallback import ProviderChain
-from goalseek.providers.outcome import LOOK_SECONDS, RETRY_SECONDS, Failed
+from goalseek.providers.fallback import LOOK_SECONDS, RETRY_SECONDS, Failed, ProviderChain
 from goalseek.providers.preset import Printed
 from goalseek.providers.provider import Call, CallHost, LaunchSpec
 from goalseek.providers.registry import load_maker, make_provider

@@ -138,7 +138,7 @@ def _put_together() -> None:
 
 if __name__ == "__main__":
     import goalseek
-    from goalseek.providers import outcome
+    from goalseek.providers import fallback
 
     for module in pkgutil.walk_packages(goalseek.__path__, "goalseek."):
         if module.name not in ("goalseek.__main__",):
@@ -147,6 +147,6 @@ if __name__ == "__main__":
         importlib.import_module(name)
     _put_together()
     os.fsync = lambda fd: None
-    outcome.RETRY_SECONDS = (0.01, 0.01, 0.01)
+    fallback.RETRY_SECONDS = (0.01, 0.01, 0.01)
     gc.freeze()  # a fork whose collector touches nothing of this copies no page
     _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -16,7 +16,7 @@ from goalseek.git.packing import pack_when_due
 from goalseek.locks import NAMED_LOCKS_FOLDER
 from goalseek.loop import invocation
 from goalseek.project import landing
-from goalseek.providers import outcome
+from goalseek.providers import fallback
 from goalseek.sandbox.level import installation_hint
 
 __all__ = ["NAMED_LOCKS_FOLDER", "GoalseekError", "installation_hint", "run_here"]
@@ -77,7 +77,7 @@ def pack_every(monkeypatch: pytest.MonkeyPatch, iterations: int) -> None:
 
 def retry_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asks an agent that failed again after a moment."""
-    monkeypatch.setattr(outcome, "RETRY_SECONDS", (0.01, 0.01, 0.01))
+    monkeypatch.setattr(fallback, "RETRY_SECONDS", (0.01, 0.01, 0.01))
 
 
 def before_refs_move(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:

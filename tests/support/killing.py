@@ -35,8 +35,8 @@ if [ -e "$HOME/moves/$GOALSEEK_ITERATION" ]; then . "$HOME/moves/$GOALSEEK_ITERA
 
 
 WITHOUT_PAUSES = (
-    "from goalseek.__main__ import main; from goalseek.providers import outcome; "
-    "outcome.RETRY_SECONDS = (0.01, 0.01, 0.01); main()"
+    "from goalseek.__main__ import main; from goalseek.providers import fallback; "
+    "fallback.RETRY_SECONDS = (0.01, 0.01, 0.01); main()"
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import structs
 
 from goalseek.providers.credentials import Credential, api_keys
-from goalseek.providers.outcome import RATE_LIMITED, kind_of_status
+from goalseek.providers.fallback import RATE_LIMITED, kind_of_status
 from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
 from goalseek.values import Usage
 

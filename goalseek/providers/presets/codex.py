@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from goalseek.providers.credentials import Credential, api_keys
-from goalseek.providers.outcome import kind_of_status
+from goalseek.providers.fallback import kind_of_status
 from goalseek.providers.preset import (
     Answer,
     Kind,

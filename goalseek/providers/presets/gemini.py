@@ -7,7 +7,7 @@ import re
 from itertools import islice
 
 from goalseek.providers.credentials import Credential, api_keys
-from goalseek.providers.outcome import kind_of_status
+from goalseek.providers.fallback import kind_of_status
 from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, inner, json_or_none, text_of
 from goalseek.values import Usage
 

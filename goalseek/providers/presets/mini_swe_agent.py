@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from goalseek.providers.credentials import api_keys
-from goalseek.providers.outcome import kind_of_status
+from goalseek.providers.fallback import kind_of_status
 from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, dollars, inner, json_or_none
 from goalseek.values import Usage
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from goalseek.providers.credentials import Credential, api_keys
-from goalseek.providers.outcome import kind_of_status
+from goalseek.providers.fallback import kind_of_status
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
 from goalseek.values import Usage
 
