@@ -1,4 +1,4 @@
-"""The questions that ``init`` asks at a terminal, and how the answers are read."""
+"""The questions that ``init`` asks at a terminal, and the reading of their answers."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ def read_command(text: str, folder: Path, is_first: bool) -> str:
     is_there = (folder / word).is_file() or not is_first if "/" in word else shutil.which(word)
     if not (is_there or word.startswith("python")):
         raise GoalseekError(f"{word} is neither a program on PATH nor a file", "name the command that runs it")
-    first = parse_command(text).commands[:1]  # what another one runs may be what the first one makes
+    first = parse_command(text).commands[:1]  # the first command may make the program of the next
     scripts = [word.text for command in first for word in parse_command(command).words() if word.role == "script"]
     if scripts and re.fullmatch(r"[\w./+-]+\.\w+", scripts[0]) and not (folder / scripts[0]).exists():
         raise GoalseekError(f"{scripts[0]} does not exist", "write it first, or name another")

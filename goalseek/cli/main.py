@@ -53,7 +53,7 @@ def _run(arguments: list[str]) -> int:
     at = 0
     while at < len(arguments) and arguments[at].startswith("-") and arguments[at] not in _ANSWERED_AT_ONCE:
         at += 2 if "metavar" in OPTIONS.get(arguments[at], {}) else 1
-    top, rest = arguments[:at], arguments[at:]  # what stands before the command, and the command
+    top, rest = arguments[:at], arguments[at:]  # the options before the command, and the command
     if (rest and rest[0] in ("-h", "--help")) or not arguments:
         print(help_text(__version__))
         return 0 if rest else USAGE

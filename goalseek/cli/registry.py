@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-_GROUPS = {  # of each command what it does, and an example without the program's name
+_GROUPS = {  # a summary and an example of each, without the program's name
     "start": {
         "init": ("Ask a few questions, measure once and write the manifest", "init --template python"),
         "doctor": ("Check the project, and say what to correct before a long run", "doctor --quick"),
@@ -105,7 +105,7 @@ def usage_of(option: str) -> str:
 def removed_words(words: list[str]) -> str:
     """The key of ``REMOVED`` that a command line asks for, or ""."""
 
-    def asks_for(word: str, removed: str) -> bool:  # argparse took what shortens an option, too
+    def asks_for(word: str, removed: str) -> bool:  # argparse took abbreviated options, too
         return fnmatchcase(word, removed) or (len(word) > len("--no") and removed.startswith(word))
 
     typed = [part for word in words for part in word.split("=", 1)]

@@ -1,4 +1,4 @@
-"""Programs that are not trusted: what each may see, how it is confined and started, its output, and its end.
+"""Untrusted programs: their view, their confinement and start, their output, and their end.
 
 It imports the ground floor, git, manifest and workspace.
 """

@@ -82,7 +82,7 @@ def scopes_abstract_sockets() -> bool:
     """Whether a program with the machine's network is kept from abstract unix sockets."""
     path = find_bubblewrap()
     if path is None or os.stat(path).st_mode & stat.S_ISUID:
-        return False  # a restricted process cannot start a set-user-id program as what it is
+        return False  # a restricted process cannot gain rights from a set-user-id program
     return landlock.abi() >= landlock.SCOPES
 
 

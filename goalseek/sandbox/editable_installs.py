@@ -55,7 +55,7 @@ def _installs_for(program: Path | None, policy: SandboxPolicy) -> Iterator[Path]
     if environment:
         prefixes = [environment]
     else:
-        prefixes += [Path("/usr/local")] if Path("/usr") in prefixes else []  # where Debian's Python installs to
+        prefixes += [Path("/usr/local")] if Path("/usr") in prefixes else []  # Debian's Python installs there
         prefixes += [Path.home() / ".local"] if policy.level.name == "none" else []
     for prefix in dict.fromkeys(prefixes):
         yield from _installs_in(prefix, policy.top)

@@ -1,4 +1,4 @@
-"""The environment variables of programs, what may not be started, and the redaction of credentials in output."""
+"""The environment variables of programs, refused launches, and the redaction of credentials in output."""
 
 from __future__ import annotations
 

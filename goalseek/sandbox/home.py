@@ -69,7 +69,7 @@ class AgentHome:
         return moved
 
     def redact(self, secrets: Redactor) -> None:
-        """Removes a file that is no text: a database does not survive an edit."""
+        """Edits text files only; removes any other with a credential, as a database does not survive an edit."""
         for path in [*self.path.rglob("*")]:
             name = path.relative_to(self.path).as_posix()
             with contextlib.suppress(OSError):  # a folder, or the link to a login

@@ -28,7 +28,7 @@ GAPS = (
     "it has UDP, name look-ups included: what it read can be sent out",
     "it sees the names and command lines of other programs, and shares /dev/shm with them",
 )
-_WITHOUT_SYSTEMS = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}  # git fails where it may not read a file
+_WITHOUT_SYSTEMS = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1"}  # git fails if it may not read a file
 _OLDER_GAPS = (
     (TRUNCATES, "it can empty files that are yours, though not read them"),
     (TCP, "it has the network"),

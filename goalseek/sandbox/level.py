@@ -43,7 +43,7 @@ _INSTALL = "install bubblewrap: apt install bubblewrap, dnf install bubblewrap, 
 
 
 class SandboxLevel(Struct, frozen=True):
-    """A level that works; ``reason`` says of each better one why it does not."""
+    """A level that works; ``reason`` has the failure of each better one."""
 
     name: Name
     reason: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The sandbox policy of a project: its level, and what each of its programs may see and write."""
+"""The sandbox policy of a project: its level, and the view of each of its programs."""
 
 from __future__ import annotations
 

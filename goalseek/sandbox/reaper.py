@@ -104,7 +104,7 @@ class Reaper:
                     killed = self.end_all(message["grace"])
                     self.watches_cpu = False
                     # What was reaped has the time of the children that it waited for. What was seen while it ran has
-                    # its own alone: the sum of that is larger only where a process ended and nobody waited for it.
+                    # its own alone: the sum of that is larger only if a process ended and nobody waited for it.
                     seen_seconds = sum(self.seen_ticks.values()) / os.sysconf("SC_CLK_TCK")
                     self._report({"killed": killed, "cpu_seconds": max(self.reaped_seconds, seen_seconds)})
 
@@ -133,7 +133,7 @@ class Reaper:
         parents = self.running_descendants()
         targets = list(parents)
         if self.is_cage and self.program not in parents:
-            targets = []  # it has ended, and what was in it is ending
+            targets = []  # it has ended, and its processes are ending
         elif self.is_cage:
             targets = [pid for pid in targets if pid != self.program and parents[pid] != self.program]
         for pid in (targets or list(parents)) if grace > 0 else ():

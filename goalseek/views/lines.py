@@ -229,7 +229,7 @@ class LineWatch(AskingWatch):
                 print(f"      took {format_duration(sum(record.seconds.values()))}", file=sys.stderr)
 
     def close(self) -> None:
-        pass  # leave the terminal to what is printed at the end
+        pass  # leave the terminal to the last lines
 
     def on_stopped(self, stop: Stop) -> None:
         self.close()

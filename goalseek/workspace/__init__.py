@@ -1,4 +1,4 @@
-"""The trees of a climb: what each path may be, what a change may hold, the agent's tree and the verifier's bench.
+"""The trees of a climb: the kinds of paths, the screening of changes, the agent's tree and the verifier's bench.
 
 It imports the ground floor, git and manifest.
 """

@@ -74,7 +74,7 @@ def _shared_answers(
     """``code`` are the writable files and scripts below ``folder``; a shared file that they name must not move."""
     listing: list[ListedFile] = []
     for name in manifest.scope.share:
-        with contextlib.suppress(OSError):  # what no command can use either
+        with contextlib.suppress(OSError):  # no command can use it either
             if (folder / name).is_file():
                 listing.append(ListedFile(name, (folder / name).stat().st_size, 0))
             else:

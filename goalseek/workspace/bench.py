@@ -42,7 +42,7 @@ class Bench:
     def tidy(self) -> None:
         """Cleans every tree now, to free disk space."""
         for checkout in self._checkouts.values():
-            with contextlib.suppress(OSError, MissingObject, ObjectsFailed):  # where it is needed, it is made anew
+            with contextlib.suppress(OSError, MissingObject, ObjectsFailed):  # the next use makes it anew
                 self._clean(checkout)
 
     def forget(self, sees: Sees) -> None:

@@ -27,7 +27,7 @@ COPY = "copy"  # mode of a file that is in no tree of git's
 COPY_PROGRAM = "copy and run"
 OURS = (LINK, COPY, COPY_PROGRAM)
 RACY_NANOSECONDS = 20_000_000
-# A new folder below so many others, or so many bytes long, is taken for one thing, whatever is in it.
+# Below so many folders, or with a path of so many bytes, a new folder is one change with its content.
 _DEPTH_LIMIT = 200
 _LENGTH_LIMIT = 1000
 _FORMAT = 2
@@ -108,7 +108,7 @@ class Checkout:
         for path, entry in entries.items():
             if path not in self.entries:
                 disk.split_path(path)
-                # It would be written, and removed, where a link of ours leads.
+                # It would be written, and removed, at the target of our link.
                 if path in self._below or any(above in self.entries for above in parents(path)):
                     raise disk.ForeignPath(f"{path!r} and another entry of its tree lie one below the other")
                 for above in parents(path):

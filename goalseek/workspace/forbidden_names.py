@@ -44,8 +44,8 @@ RULES = (
     # A folder on sys.path is searched for these, and python -m pytest puts the current one there.
     Rule(r".*\.(?:dist|egg)-info", "pytest loads the plugins that it names", on="part"),
 )
-# What agents take their instructions, settings, hooks and servers from, in whatever folder they find it; from .env
-# they take variables, such as the one that names the file of gemini's whole system prompt.
+# Agents take instructions, settings, hooks and servers from these in any folder, and variables from .env, such as the
+# one that names the file of gemini's whole system prompt.
 _INSTRUCTION_NAMES = re.compile(
     r"(?:^|/)((?:agents|claude|gemini)[^/]*\.md|context\.md|opencode\.json[^/]*|\.mcp\.json|"
     r"\.env(?:\.(?:local|development|production|test))?(?:\.local)?|"
@@ -54,7 +54,7 @@ _INSTRUCTION_NAMES = re.compile(
 INSTRUCTIONS = "agents take instructions from it"
 _EXPRESSIONS = tuple((re.compile(rule.names, re.IGNORECASE | re.DOTALL), rule) for rule in RULES)
 
-# The running interpreter need not be the verifier's: what Python 3.11 to 3.14 have, whichever of them runs this.
+# Those of Python 3.11 to 3.14: the running interpreter need not be the verifier's.
 _SOME_VERSIONS = """aifc annotationlib asynchat asyncore audioop cgi cgitb chunk compression crypt distutils imghdr imp
     mailcap msilib nis nntplib ossaudiodev pipes smtpd sndhdr spwd sunau telnetlib uu xdrlib _colorize _interpreters
     _ios_support _opcode_metadata _py_warnings _pyrepl _zstd""".split()

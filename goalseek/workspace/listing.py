@@ -58,7 +58,7 @@ def digest_of(listing: Listing | Mapping[str, Entry]) -> str:
 
 
 def content_digest(file: Path) -> str:
-    """SHA-256 in hex; "" where the file cannot be read."""
+    """SHA-256 in hex; "" if the file cannot be read."""
     try:
         with file.open("rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest()

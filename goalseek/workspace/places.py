@@ -15,7 +15,7 @@ from goalseek.git.paths import folder_prefix
 from goalseek.values import StopReason
 
 BenchName = Literal["a", "b"]
-LANDING = "landing"  # the lane of what lands
+LANDING = "landing"  # the lane of landings
 SLOT = "slot-"  # with its number, the lane of proposals
 
 
@@ -27,16 +27,16 @@ class CachePaths:
         self.prefix = prefix
         self.folder = folder = home / lane
         self.owner = home.name  # the mark of programs that run for this project on this machine
-        self.workspace = folder / "workspace"  # where the agent edits
+        self.workspace = folder / "workspace"  # the agent's tree
         self.call = folder / "call"  # files of the last call to a provider; the usage it reported outlives a kill
         self.agent = folder / "agent"  # its throw-away HOME of this iteration; a login renewed there outlives a kill
         self.reviewer = folder / "reviewer"  # a throw-away HOME too, so that the author's is still there after a review
         self.setup = folder / "setup"  # the folders that ``setup`` gave, for each ruler and bench
-        self.cache = folder / "cache"  # what the commands of the verifier keep between runs
+        self.cache = folder / "cache"  # files that verify commands keep between runs
         self.scratch = folder / "scratch"  # run folders and temporary folders of programs at work
-        # GOALSEEK_RUN_DIR of commands, by what they see: "hidden" has its own, where no candidate code ran.
+        # GOALSEEK_RUN_DIR of commands by their ``sees``: no candidate code runs in that of "hidden".
         self.run_folders = {"both": self.scratch / "run", "hidden": self.scratch / "run-hidden"}
-        self.outputs = self.scratch / "outputs"  # what commands of the current measurement left for later ones
+        self.outputs = self.scratch / "outputs"  # files for later commands of the current measurement
 
     def bench(self, name: BenchName) -> Path:
         """Holds one tree for each view of ``sees``."""

@@ -289,7 +289,7 @@ class Screening(Struct):
                     for other in self.tree.folder(folder):
                         names.setdefault(fold_name(other), []).append(other)
                 for other in self._names_alike[folder].get(fold_name(name), ()):
-                    # Where the change removes all that is there, a new name is only a new name.
+                    # If the change removes all that is there, it only renames.
                     if not self._missing.issuperset(self._list_files(f"{folder}{slash}{other}")):
                         return f"{folder}{slash}{other}"
             first_path = self._new_paths.setdefault("/".join(map(fold_name, current.split("/"))), current)

@@ -91,7 +91,7 @@ class SharedFolders:
     def _files(self) -> Listing:
         files: Listing = ()
         for name in self._names:
-            with contextlib.suppress(OSError):  # what cannot be listed cannot be used either: the command says so
+            with contextlib.suppress(OSError):  # a command cannot use such a folder either, and says so
                 listing = list_folder((self._base / name).resolve(), MAX_FILES - len(files))
                 files += tuple(structs.replace(item, path=f"{name}/{item.path}") for item in listing)
         return files

@@ -82,7 +82,7 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
     verifier = project.verifier(config, standing.ruler, standing.baseline.tree, standing.baseline.seconds)
     log = HeadAndTail()
     try:
-        run_setup(verifier, log)  # where its result for this ruler is gone
+        run_setup(verifier, log)  # unless its result for this ruler is kept
     except NoNumber as error:
         printed = log.content().decode("utf-8", "replace").rstrip()
         raise GoalseekError(f"{error}\n{printed}", "correct it, then try again", BAD_FINDING) from None

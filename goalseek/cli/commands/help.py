@@ -46,7 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
             hint = near or f"topics: {', '.join(topics())}; commands: goalseek --help"
             message = f"the guide has no page {text!r}, the manifest has no such key, and no page has that word"
             raise GoalseekError(message, hint)
-        names.setdefault(text)  # argparse refuses what is none of the choices, which completion offers
+        names.setdefault(text)  # argparse refuses a word that is no choice; completion offers the others
         return text
 
     help_text = "a topic of the guide, a command, a key of the manifest, or a word to search the guide for"

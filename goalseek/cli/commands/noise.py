@@ -165,7 +165,7 @@ def _print_noise(
         head += f"; {len(failures)} failed" if failures else ""
         lines = noise_page(head, report, climb, sys.stdout, painter(sys.stdout, options.color))
         print("\n".join(lines), flush=True)
-    if interrupt and climb.is_project:  # what was completed is recorded
+    if interrupt and climb.is_project:  # the completed runs are recorded
         raise interrupt
     return exit_code_of_interrupt(interrupt) if interrupt else BAD_FINDING if failures else 0
 

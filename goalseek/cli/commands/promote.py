@@ -180,7 +180,7 @@ def _carry_out(
     project: Project | None = None,
     ablation: Ablation | None = None,
 ) -> int:
-    # First checks, then measurements where there is a project, then writing: an early end can be repeated.
+    # First checks, then measurements in a project, then writing: an early end can be repeated.
     make_promotion = _promotion_maker(options, manifest, repository, left_out)
     patch = commit = result = None
     is_page = options.patch != "-" and not wants_json(options)

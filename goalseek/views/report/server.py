@@ -63,7 +63,7 @@ class PageServer(ThreadingHTTPServer):
         return f"http://{ADDRESS}:{self.server_port}{self.path}"
 
     def page(self) -> bytes:
-        # It is made again only where it is outdated and due: a measurement may need the processor.
+        # It is made again only if outdated and due: a measurement may need the processor.
         with self._making:
             version = self._version()
             if not self._page or (version != self._page_version and time.monotonic() >= self._not_before):
