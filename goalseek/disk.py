@@ -57,10 +57,7 @@ def add_own(*folders: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a whole folder, also a read-only one, or one deeper than the longest path.
-
-    Raises FileNotFoundError, NotADirectoryError if a link or a file is on the way, and ForeignPath.
-    """
+    """Also a folder, read-only or of any depth. Raises FileNotFoundError, NotADirectoryError or ForeignPath."""
     with own_folder(path.parent) as folder:
         folder.remove(path.name)
 
@@ -99,10 +96,7 @@ def create(path: Path, mode: int) -> BinaryIO:
 
 
 class OwnFolder:
-    """Open as ``descriptor``. A path in it, "a/b", leads through real folders only.
-
-    Raises ForeignPath for a path that is absolute or has empty parts, ``.`` or ``..``.
-    """
+    """Open as ``descriptor``. A path in it, "a/b", leads through real folders only; any other raises ForeignPath."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -337,10 +331,7 @@ def copy_regular_files(
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """With times and links, which build folders need, in place of whatever the target was.
-
-    Raises FileNotFoundError or NotADirectoryError if the source is no folder, or is reached through a link.
-    """
+    """With times and links, for build folders. Raises FileNotFoundError or NotADirectoryError unless a real folder."""
     with own_folder(source):
         recreate_folder(target)
         shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
@@ -356,8 +347,7 @@ def refuse_records(path: Path, records: Path) -> None:
 def open_export(path: Path, option: str = "-o") -> Iterator[BinaryIO]:
     """Opens a file that appears at its path when the block ends, and not at all if that fails.
 
-    Anything but a regular file, such as a pipe, is written directly. Raises GoalseekError at once, naming ``option``,
-    if the file cannot be written.
+    A pipe or the like is written directly. Raises GoalseekError at once, naming ``option``, if it cannot be written.
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():

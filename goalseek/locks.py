@@ -36,8 +36,7 @@ _WITH_PHASES = (ITERATE, "step", "baseline", "")
 class Holder(Struct, frozen=True):
     """The process that holds a project's lock, as its file says; ``pid`` is 0 if it has not written there yet.
 
-    ``started``, its start time, tells it from another process with the same number; ``namespace`` is the PID namespace
-    of that number. Unknown fields are "".
+    ``started`` tells it from another process of that number, ``namespace`` is its PID namespace. Unknown fields are "".
     """
 
     pid: int = 0
@@ -250,10 +249,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 class Baton(contextlib.AbstractContextManager["Baton"]):
-    """Held by the one thread that runs goalseek's own code, and released while a thread waits.
-
-    So no two threads touch shared values at once. ``news`` is set by each ``notice``.
-    """
+    """Held by the one thread that runs goalseek's own code, so that no two touch shared values; released by a wait."""
 
     def __init__(self) -> None:
         self.news = threading.Event()

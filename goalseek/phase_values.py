@@ -155,8 +155,8 @@ class Edit(Struct, frozen=True):
 class Change(Struct, frozen=True):
     """The result of APPLY_CHANGE; ``dropped`` names the stray files that are not among the edits.
 
-    ``provider`` and ``model`` are "" for the manifest's own. ``base`` is the record at whose standing it changes the
-    incumbent, if that is not the one at which the iteration began.
+    ``provider`` and ``model`` are "" for the manifest's own. ``base`` is the record whose incumbent it changes, if
+    later.
     """
 
     title: str
@@ -263,8 +263,7 @@ class Decision(Struct, frozen=True):
 class Review(Struct, frozen=True):
     """The result of REVIEW: APPROVED, CHANGES_REQUESTED or REJECTED, or "" if unreadable; a reason each criterion.
 
-    ``decision`` is that after the review. If it ``goes_on``, the change is back with its author, and the decision holds
-    only if no new attempt survives.
+    ``decision`` is that after the review; if it ``goes_on``, it holds only if no new attempt of the author survives.
     """
 
     word: str

@@ -95,10 +95,7 @@ def start_helper(module: str, inherited: Sequence[int], on_terminal: bool = Fals
 
 
 def detach(arguments: Sequence[str], log: Path) -> Helper:
-    """Start goalseek in a session without this terminal; its output is appended to ``log``.
-
-    It imports nothing from the current folder: files in a user's folder are not goalseek's code.
-    """
+    """In a session without this terminal, with output appended to ``log``; imports nothing from the current folder."""
     code = "import sys; sys.path.append(sys.argv.pop(1)); from goalseek.__main__ import main; main()"
     with log.open("ab") as file:
         return subprocess.Popen(
@@ -124,8 +121,7 @@ def install_signal_handlers() -> None:
     """From now on an ending signal raises KeyboardInterrupt (for ^C) or Interrupted (for the others).
 
     Signals within ten seconds after it are ignored, so that they do not interrupt the cleaning up: people press ^C
-    twice, and both the system and the shell signal that a terminal was closed. Those ignored at first (``nohup``) stay
-    so.
+    twice, and both system and shell signal a closed terminal. Those ignored at first (``nohup``) stay so.
     """
 
     def raise_once(number: int, frame: FrameType | None) -> None:
@@ -148,7 +144,7 @@ def is_ending() -> bool:
 
 
 def wait_for_line() -> None:
-    """A signal ends it, also one just before the wait, in which the system call of ``input()`` would go on."""
+    """A signal ends it, also one just before the wait: ``input()`` would go on, its system call not interrupted."""
     if not sys.stdin.isatty() or threading.current_thread() is not threading.main_thread():
         return
     heard, signalled = os.pipe()

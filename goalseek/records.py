@@ -189,8 +189,7 @@ class IterationRecord(Head, kw_only=True, frozen=True):
 
 
 class SettledDifference(Struct, frozen=True):
-    """``difference`` is positive if better; ``interval`` is None for a single pair; ``before`` and ``after`` are
-    medians.
+    """``difference`` is positive if better; ``before`` and ``after`` are medians; ``interval`` is None for one pair.
 
     All are in the metric's units; but ``difference`` and ``interval`` are shares of ``before`` if ``in_percent``.
     """

@@ -71,10 +71,7 @@ def commit_without_hooks(repository: Repository, objects: Objects, plans: Sequen
 
 
 def commit_all(repository: Repository, plans: Sequence[PlannedCommit], base: str) -> str:
-    """Make each commit by ``git commit`` as the user runs it, hooks included; returns the last hash.
-
-    Raises GoalseekError if git makes no commit, or a hook changed a file of one.
-    """
+    """By ``git commit`` with hooks; returns the last hash. Raises GoalseekError if git refuses, or a hook edits one."""
     answer = repository.git_as_user("rev-parse", "--path-format=absolute", "--git-path", "hooks")
     hooks = Path(os.fsdecode(answer.stdout.rstrip(b"\n")))  # as their checkout has them
     has_hooks = (not answer.returncode and hooks.is_dir()) and any(
@@ -199,10 +196,7 @@ _OVERRIDES = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.splitInd
 
 
 def tree_of_checkout(repository: Repository) -> str:
-    """The tree that ``git add --all`` and a commit would make, under the user's own configuration.
-
-    Built in an index of goalseek's own; only objects are written. Raises GoalseekError if a file cannot be read.
-    """
+    """As by the user's ``git add --all``, in an index of ours. Raises GoalseekError for an unreadable file."""
     options = [word for setting in _OVERRIDES for word in ("-c", setting)]
     with repository.objects.scratch_file("index") as index:
         # The copy knows which files need not be read again. By its time, git knows which were written in the same

@@ -72,10 +72,7 @@ def locate(folder: Path) -> Location:
 
 
 def other_folders(location: Location) -> tuple[Path, ...]:
-    """Its other checkouts, and the object stores that it borrows from; submodules have another repository's files.
-
-    Read from git's own files, not by a git command, since every iteration asks.
-    """
+    """Other checkouts and borrowed object stores, no submodules; without a git command, since every iteration asks."""
     common = location.common_dir
     folders = [common.parent] if common.name == ".git" else []
     if b"worktree" in (common / "config").read_bytes().lower() and common != location.git_dir:

@@ -27,8 +27,7 @@ class PatchError(Exception):
 def patch_tree(objects: Objects, tree: str, patch: bytes, prefix: str) -> str:
     """All of it or nothing, as ``git apply`` does; returns the new tree. Raises PatchError.
 
-    Paths are relative to the top, as ``git diff`` prints them; if none begins with ``prefix``, the manifest's folder
-    ("" or "sub/"), they are relative to that.
+    Paths are relative to the top; if none begins with ``prefix``, the manifest's folder ("" or "sub/"), to that.
     """
     try:
         with objects.scratch_file("patched") as index:
@@ -82,8 +81,7 @@ class Conflicts(Exception):
 def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
     """Three-way, with the base ``before``; renames on either side are followed. Only objects are written.
 
-    The ``.gitattributes`` of ``ours`` choose among git's own drivers: one that names a program is never run. Raises
-    Conflicts and MissingObject.
+    ``.gitattributes`` of ``ours`` choose among git's own drivers, never a program. Raises Conflicts and MissingObject.
     """
     if before == ours:
         return theirs

@@ -94,7 +94,7 @@ class BatchReply:
             line = self.next_line()
 
     def rest(self) -> bytes:
-        """What follows the first line, up to the line "end"; a patch may be large: it is held twice at most."""
+        """All after the first line, up to the line "end"; a patch may be large: it is held twice at most."""
         content = io.BytesIO()
         for line in itertools.islice(self.lines(), 1, None):
             content.write(line + b"\n")
@@ -186,10 +186,7 @@ class Diff(Struct, frozen=True):
 
 
 class Objects:
-    """The objects of one store. Close it when done: its git processes live until then.
-
-    Of a store that others may prune, written objects are in the folder ``recent`` too. git writes under ``settings``.
-    """
+    """Close it when done. ``recent`` keeps written objects if the store may be pruned; git writes by ``settings``."""
 
     def __init__(
         self,
@@ -484,10 +481,7 @@ class Objects:
     def read_attributes(
         self, attribute_files: Mapping[str, Entry], paths: Iterable[str], names: Sequence[str], git_dir: Path
     ) -> dict[str, dict[str, str]]:
-        """By path and attribute, "unspecified" if it has none.
-
-        ``attribute_files`` are the ``.gitattributes`` that count, beside the ``info/attributes`` of ``git_dir``.
-        """
+        """By path; "unspecified" if not set. ``attribute_files`` count, and the ``info/attributes`` of ``git_dir``."""
         with self.scratch_file("attributes") as index:
             self.index(index, attribute_files)
             variables = {"GIT_DIR": str(git_dir), "GIT_INDEX_FILE": str(index)}

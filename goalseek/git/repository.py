@@ -122,10 +122,7 @@ class Repository:
 
     @property
     def objects(self) -> Objects:
-        """Through a git directory of our own, which is made when it is first asked for.
-
-        A command that writes asks only once it holds the lock and has removed what a kill may have left of it.
-        """
+        """Made when first asked for; a writing command asks once it holds the lock and has removed what a kill left."""
         if self._objects is not None:
             return self._objects
         self.own.mkdir(parents=True, exist_ok=True)
@@ -223,8 +220,7 @@ class Repository:
     def move(self, moves: Sequence[RefMove]) -> None:
         """All or none. Raises RefMoved if one is not where it should be.
 
-        Waits for a lock of another git (a fetch, a ``git pack-refs``). Raises GoalseekError if that lasts, or git
-        cannot move a ref for another reason.
+        Waits for a lock of another git (a fetch). Raises GoalseekError if that lasts, or git fails for another reason.
         """
         if not moves:
             return

@@ -60,10 +60,7 @@ def is_foreign(folder: Path) -> bool:
 
 
 def old_run_folders(runs: Path, newest: int | None, standing: Standing) -> list[Path]:
-    """Our folders beyond the ``newest`` ones, oldest first; None keeps all.
-
-    Those of the baseline, the best and iterations under way always stay.
-    """
+    """Ours beyond the ``newest`` ones, oldest first, except the baseline's, the best's and those under way."""
     if newest is None:
         return []
     marks = {mark.iteration for mark in (standing.baseline, standing.best) if mark}

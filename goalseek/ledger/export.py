@@ -52,11 +52,7 @@ _FLOATS = ("value", "incumbent", "delta", "odds", "needed", "cost_usd", "seconds
 
 
 def make_exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
-    """A function that writes records to the file and returns their number.
-
-    Raises GoalseekError for an unknown ending, or without pyarrow. If the file cannot be written, the function raises
-    it before it reads a record.
-    """
+    """Raises GoalseekError for an unknown ending or no pyarrow; the exporter, before it reads, if it cannot write."""
     kinds = {".csv": _write_csv, ".jsonl": _write_json_lines, ".parquet": _write_parquet}
     if path.suffix not in kinds:
         raise GoalseekError(f"-o {path}: unknown kind of file", "end it in .csv, .jsonl or .parquet")

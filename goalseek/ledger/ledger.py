@@ -83,10 +83,7 @@ class Ledger:
         self.recent = deque(islice(iterations, RECENT), maxlen=RECENT)
 
     def append(self, record: AnyRecord, ruler: str | None = None) -> AnyRecord:
-        """Number, seal and commit a record; returns it as written.
-
-        ``ruler`` (JSON) begins an epoch. Raises GoalseekError if somebody else moved the ledger.
-        """
+        """Seals and commits it; ``ruler`` (JSON) begins an epoch. Raises GoalseekError if somebody moved the ledger."""
         record = structs.replace(record, seq=self.standing.seq + 1, seal="")
         sealed = structs.replace(record, seal=self.seal.of_record(to_plain(record), self.head or ""))
         line, before, repository = to_line(sealed), self.head, self.repository

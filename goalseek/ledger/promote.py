@@ -23,10 +23,7 @@ MAX_HEADS = 2000
 
 
 def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PlannedCommit]:
-    """The commits to make on the base, in order, without changes that it has already.
-
-    Raises GoalseekError naming iteration, title and files if a change does not apply.
-    """
+    """Commits on the base, without changes that it has already. Raises GoalseekError if one does not apply."""
     promoted: list[PlannedCommit] = []
     tree = base_tree
     for change in chain.changes[_count_applied(objects, chain, base_tree) :]:
@@ -75,10 +72,7 @@ def commit_title(record: IterationRecord) -> str:
 
 
 def _describe_result(records: Sequence[IterationRecord], result: IterationRecord | None, chain: KeptChain) -> str:
-    """The value that these records led to, and whether candidate code could read the hidden files.
-
-    ``result`` measured them together. A settling of it is added, or replaces its values. Earlier epochs are marked.
-    """
+    """``result`` measured the records together; a settling of it is added, or replaces its values."""
     name, settled = records[-1].metric.name, chain.settled
     numbers = {record.iteration for record in records if record.epoch == records[-1].epoch}
     first = next(change for change in chain.changes if change.record.iteration in numbers)
@@ -106,10 +100,7 @@ def _format_values(before: float | None, after: float, unit: str) -> str:
 def unmeasured_files(
     objects: Objects, chain: KeptChain, base_tree: str, result_tree: str, is_writable: Callable[[str], bool]
 ) -> tuple[str, ...]:
-    """Writable files of the result that were never measured: the base had others than the climb.
-
-    Raises RuntimeError if the base had no others, for then the result must equal the best commit.
-    """
+    """Writable files of the result that differ from the best commit, because the base had others."""
 
     def writable(tree: str, other: str) -> list[Difference]:
         return [difference for difference in objects.differences(tree, other) if is_writable(difference.path)]
@@ -121,10 +112,7 @@ def unmeasured_files(
 
 
 def _count_applied(objects: Objects, chain: KeptChain, base_tree: str) -> int:
-    """How many of the first changes the base has: each file that they changed is as they left it.
-
-    After a squash merge, replaying them one by one would conflict.
-    """
+    """How many first changes the base has, as after a squash merge: replayed one by one they would conflict."""
     files = ({difference.path for difference in objects.differences(one.before, one.after)} for one in chain.changes)
     cumulative = list(itertools.accumulate(files, set[str].union))
     for count in range(len(cumulative), 0, -1):
@@ -176,10 +164,7 @@ class KeptChain(Struct, frozen=True):
 
 
 def leave_out(objects: Objects, chain: KeptChain, numbers: Collection[int]) -> KeptChain:
-    """The chain without these iterations; each later change is merged on the rest.
-
-    Raises GoalseekError naming iteration, title and files if a change stands on one that is left out.
-    """
+    """Later changes are merged on the rest. Raises GoalseekError if one stands on a change that is left out."""
     changes: list[KeptStep] = []
     values = {(change.record.epoch, change.before): change.value_before for change in chain.changes}
     before = tree = chain.start
@@ -206,10 +191,7 @@ def _merge_on(objects: Objects, before: str, tree: str, after: str, record: Iter
 
 
 def without_reverts(objects: Objects, chain: KeptChain, base_tree: str) -> KeptChain:
-    """Without reverts and the changes that they took back, if the base then gets the same files.
-
-    Both stay if the base has such a change, or a later change stands on it.
-    """
+    """Without reverts and the changes that they took back, unless the base would then get other files."""
     reverts = {change.record.iteration for change in chain.changes if change.record.taken_back is not None}
     try:
         shorter = leave_out(objects, chain, reverts.union(chain.taken_back))
@@ -222,10 +204,9 @@ def without_reverts(objects: Objects, chain: KeptChain, base_tree: str) -> KeptC
 
 
 def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) -> KeptChain:
-    """Kept changes up to the best, from the newest baseline whose code the user had, also under earlier rulers.
+    """Up to the best, from the newest baseline whose code the user had, also under earlier rulers.
 
-    Read from the ledger in git, and compared with the trees of its commits. Raises GoalseekError if one differs or
-    nothing was measured, MissingObject if git lacks an object.
+    Raises GoalseekError if a record differs from git or nothing was measured, MissingObject if git lacks an object.
     """
 
     def has_same_files(tree: str, other: str) -> bool:

@@ -46,9 +46,9 @@ class Standing(Struct, frozen=True):
     """All that decisions, limits and views need of the records.
 
     ``last`` is the newest iteration. ``tries`` counts iterations since ``origin``, without a person's reverts;
-    ``tried`` counts proposals, so stacks neither. ``origin`` is the first baseline under this ruler, from which the
-    gain counts (a later one, if nothing was kept before or ``--from`` gave it other code). ``tip`` is where the last
-    landing moved it.
+    ``tried`` counts all proposals, no stacks. ``origin`` is the first baseline under this ruler, from which the gain
+    counts (a later one, if nothing was kept before or ``--from`` gave it other code). ``tip`` is where the last landing
+    moved it.
     ``best`` is what goes home: the newest kept change with those before it, even if a person took one back and the
     value is worse. ``keeps`` counts its changes since ``origin``; ``taken_back`` maps those of this epoch that it lacks
     to the iteration that took each back. ``outcomes`` and ``spend`` are of this run; an iteration that took a change
@@ -255,10 +255,7 @@ def _after_iteration(standing: Standing, record: records.IterationRecord) -> Sta
 
 
 def take_back(taken_back: Mapping[int, int], number: int, iteration: int) -> dict[int, int]:
-    """Each change taken back, with the iteration that did so, after ``iteration`` took back ``number``.
-
-    If ``number`` is itself a revert, its change is in the tip again.
-    """
+    """Maps changes to the iterations that took them back; the revert of a revert removes its change."""
     if number in taken_back.values():
         return {change: by for change, by in taken_back.items() if by != number}
     return {**taken_back, number: iteration}

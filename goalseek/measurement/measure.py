@@ -44,10 +44,7 @@ KINDS: tuple[Kind, ...] = ("both", "hidden")
 
 
 class MeasurementSpec(Struct, frozen=True):
-    """``role`` is the name shown instead of ``side``.
-
-    The command ``own_folder`` finds no file of an earlier command in the places where its number is read.
-    """
+    """``role`` is shown instead of ``side``. The command ``own_folder`` finds no earlier command's file to read."""
 
     tree: str
     seed: int
@@ -106,8 +103,7 @@ def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidenc
 def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Path) -> Evidence:
     """What the commands wrote into their run folders is copied to ``artifacts``.
 
-    Raises GoalseekError, ``tampered``, if the ruler is not as it was pinned, before or after, and OSError if the
-    measurement failed and the disk is full.
+    Raises GoalseekError, ``tampered``, for a changed ruler, and OSError if the measurement failed and the disk is full.
     """
     places = verifier.places
     if verifier.refuse_changed:
@@ -157,8 +153,7 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
 class OnceFiles(Struct, frozen=True):
     """What commands with ``once = true`` wrote, for later measurements of one tree under one ruler (``label``).
 
-    It lies in the bench's folder, where no command can write, and goes with it. ``numbers`` are the guards read from
-    printed text or times; None until all of them have run.
+    No command can write in the ``folder``. ``numbers`` are guards from printed text or times; None until all have run.
     """
 
     folder: Path
@@ -323,8 +318,8 @@ class _Trial:
     def _read(self, reading: Reading) -> float:
         """The number of a command with ``sees = "hidden"`` is never read from candidate code's files. Raises NoNumber.
 
-        Times are in seconds, as ``Supervisor.run`` measures them from outside: with the start of sandbox and
-        interpreter, without the making of trees.
+        Times are taken from outside, in seconds: with the start of sandbox and interpreter, without the making of
+        trees.
         """
         if reading.source in TIME_SOURCES:
             result = self.results[reading.command]

@@ -109,10 +109,7 @@ def refuse_removed_keys(ruler: Ruler) -> None:
 
 
 def _normal_keys(ruler: Ruler) -> dict[str, Any]:
-    """Pinned keys, their paths in the one spelling that a manifest has; rulers were pinned in any.
-
-    Keys of earlier versions are left out if they say what holds without them.
-    """
+    """In the spelling that a manifest has, without keys of earlier versions that say what holds without them."""
     keys = dict(ruler.keys)
     if keys["metric"].get("repeats") == 1:
         keys["metric"] = {name: value for name, value in keys["metric"].items() if name not in ("repeats", "aggregate")}
@@ -137,8 +134,7 @@ class HeadDifferences(Struct, frozen=True):
     """What HEAD and the manifest have and the climb lacks, in words.
 
     ``keys`` and ``files`` are what a new baseline adopts, those outside the manifest's folder last. ``code`` is on
-    writable files of HEAD that no commit since the baseline has, nor the user's commit that the climb's code came from;
-    "" for none.
+    writable files of HEAD that neither a commit since the baseline has nor the user's that it came from; "" for none.
     """
 
     keys: tuple[str, ...] = ()

@@ -83,10 +83,7 @@ class Comparison(Struct, frozen=True):
         return self.scale.better_by(self.candidate_middle, self.incumbent_middle)
 
     def describe(self, odds: float | None, incumbent_value: float | None, unit: str = "") -> str:
-        """``+8.2% (3 v 3 runs, odds > 9:1)``: the gain, and the runs of either side.
-
-        If it contradicts ``incumbent_value``, the recorded one, the incumbent's median in these runs is named.
-        """
+        """``+8.2% (3 v 3 runs, odds > 9:1)``; names the incumbent's median if that contradicts ``incumbent_value``."""
         runs = f"{len(self.candidate)} v {len(self.incumbent)} runs"
         value = self.incumbent_middle if incumbent_value is None else incumbent_value
         if _sign(self.scale.better_by(self.candidate_middle, value)) != _sign(self.gain):

@@ -21,8 +21,7 @@ _PANELS = 400
 def is_share(direction: str, before: float, after: float) -> bool:
     """Whether a difference is a share of ``before``, and not in the metric's units.
 
-    It is not if a value is zero or less, or a minimized metric comes near zero: a tenth of the other value or less.
-    Later values are near zero then too, so a project does not go from one to the other and back.
+    It is not if a value is zero or less, or a minimized one near zero: later ones are too, so claims stay of one kind.
     """
     low, high = sorted((before, after))
     return low > 0 and (direction == "maximize" or low > NEAR_ZERO * high)

@@ -43,10 +43,7 @@ class Scale(Struct, frozen=True):
         return self.sign * (than - value)
 
     def middle(self, values: Sequence[float]) -> float:
-        """The median; of an even number the scale's mean of the middle two. Raises IndexError without a value.
-
-        On the logarithmic scale that is the geometric mean, so that y and 1/y have the same middle.
-        """
+        """The median, or the scale's mean of the middle two: 1/y has the middle of y. Raises IndexError if empty."""
         ordered = sorted(values)
         low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
         if low == high:
@@ -193,8 +190,7 @@ class NoiseState(Struct, frozen=True):
     def after_iteration(self, record: IterationRecord, incumbent: str | None) -> NoiseState:
         """A baseline begins anew. ``incumbent`` is the commit of the incumbent before the iteration.
 
-        The runs of a candidate that fixed its seed count as another tree's; so do those of the incumbent, if the
-        candidate was begun before the last keep and measured against an older one.
+        Runs of a candidate with a fixed seed count as another tree's; so do the incumbent's, if it was an older one.
         """
         runs: Sequence[VerifierRun] = record.runs
         others = {"candidate"} if record.reason == Reason.SEED_FIXED else set[str]()

@@ -106,10 +106,7 @@ def expected_false_keeps(candidates: int) -> float:
 
 
 def false_gain(sd: float, candidates: int) -> float:
-    """sd·Φ⁻¹(p): the mean gain that the best of so many useless candidates seems to have over the baseline.
-
-    p is Blom's (1958) for the largest of N+1 normal values, the baseline's among them.
-    """
+    """sd·Φ⁻¹(p), with Blom's p (1958) for the largest of N+1 normal values, the baseline's among them."""
     count = candidates + 1
     return sd * _normal_quantile((count - 0.375) / (count + 0.25))
 
@@ -145,8 +142,7 @@ def _drift(scale: Scale, values: Sequence[float]) -> float | None:
 class PlannedClimb(Struct, frozen=True):
     """``seconds`` is the time of one run; ``direction`` is None if unknown. ``is_project``: there is a manifest.
 
-    ``fixed_seed`` is a note on code that fixes a seed, "" if none is known. ``draws_seed``: its code takes
-    ``GOALSEEK_SEED``.
+    ``fixed_seed`` is a note on code that fixes a seed, or "". ``draws_seed``: its code takes ``GOALSEEK_SEED``.
     """
 
     direction: str | None

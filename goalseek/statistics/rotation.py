@@ -74,8 +74,7 @@ class Turn(Struct, frozen=True):
 class Rotation(Struct, frozen=True):
     """``tries`` counts those of ``turn``, which began at iteration ``began``, since the last kept change.
 
-    ``has_kept``: the last change was kept in this turn; ``after_plateau``: the turn began after a plateau. ``kept`` are
-    the newest gains, which can be taken back.
+    ``has_kept`` is of this turn; ``after_plateau``: it began after a plateau. ``kept`` gains can be taken back.
     """
 
     turn: str = ""
@@ -159,8 +158,7 @@ def labels_of(search: Search) -> tuple[str, ...]:
 class Proposer(Struct, frozen=True):
     """``gain`` is a share of the first incumbent if ``in_percent``, else in the metric's units.
 
-    The rates are of the same kind, by the hour of active time, measuring included. On a logarithmic scale they are of
-    logarithms, since small gains add up.
+    The rates are alike, by the hour of active time; on a logarithmic scale they are of logarithms, which add up.
     """
 
     name: str

@@ -37,8 +37,8 @@ def next_stack(
 ) -> Stack:
     """Empty if a proposal is due, or no set is left.
 
-    ``newest_first`` are the records since the last kept change, measured against the present incumbent. ``refused`` are
-    sets that came to nothing and are in no record.
+    ``newest_first`` are the records since the last kept change; ``refused`` are sets that came to nothing, in no
+    record.
     """
     records = list(islice(newest_first, LOOK_BACK))
     since_stack = list(takewhile(lambda record: not record.stacked, records))
