@@ -145,7 +145,7 @@ def own_folder(path: Path, missing: IfMissing = "raise") -> Iterator[OwnFolder]:
     place and make it; otherwise that raises OSError.
     """
     text = f"{path}/"
-    owners = [own for own in _OWN if text.startswith(f"{own}/")]
+    owners = [own for own in tuple(_OWN) if text.startswith(f"{own}/")]  # another thread may add one meanwhile
     own = min(owners, key=len, default="")  # what lies between two of them is not the user's to link
     inside = list(filter(None, text[len(own) :].split("/")))
     if not own or ".." in inside:

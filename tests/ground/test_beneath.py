@@ -254,6 +254,21 @@ def test_what_is_not_below_a_folder_of_the_list_is_not_removed(path: str, tmp_pa
     assert not (tmp_path / "own").exists()
 
 
+def test_another_thread_may_add_a_folder_while_one_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class ComparedSlowly(str):
+        def __format__(self, spec: str) -> str:
+            disk.add_own(tmp_path / "other")
+            return str(self)
+
+    own = tmp_path / "own"
+    own.mkdir()
+    monkeypatch.setattr(disk, "_OWN", {ComparedSlowly(own): str(own)})
+    with disk.own_folder(own) as folder:
+        assert folder.descriptor
+
+
 def test_the_folder_itself_may_be_reached_through_links_of_the_users(tmp_path: Path) -> None:
     (tmp_path / "disk" / "cache").mkdir(parents=True)
     (tmp_path / ".cache").symlink_to(tmp_path / "disk" / "cache")
