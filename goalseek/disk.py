@@ -146,7 +146,7 @@ def own_folder(path: Path, missing: IfMissing = "raise") -> Iterator[OwnFolder]:
     """
     text = f"{path}/"
     owners = [own for own in tuple(_OWN) if text.startswith(f"{own}/")]  # another thread may add one meanwhile
-    own = min(owners, key=len, default="")  # what lies between two of them is not the user's to link
+    own = min(owners, key=len, default="")  # the outermost: no link between two of them is the user's
     inside = list(filter(None, text[len(own) :].split("/")))
     if not own or ".." in inside:
         raise ForeignPath(f"{path} is no folder of goalseek's: nothing in it is removed or written")
@@ -206,7 +206,7 @@ def _remove(name: str, folder: int) -> None:
                         if not _is_folder(item, inner):
                             os.unlink(item, dir_fd=inner)
                             continue
-                        os.chmod(item, 0o700, dir_fd=inner)  # who moves a folder has to be allowed to write in it
+                        os.chmod(item, 0o700, dir_fd=inner)  # moving a folder takes write permission in it
                         os.rename(item, f"{token}-{number}", src_dir_fd=inner, dst_dir_fd=top)
                         number += 1
                 os.rmdir(inner_name, dir_fd=top)
@@ -278,7 +278,7 @@ def _open_part(name: str | Path, flags: int, below: int | None = None, is_ours: 
         return os.open(name, flags, dir_fd=below)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISDIR(mode) and ~mode & stat.S_IRWXU:
-        with contextlib.suppress(PermissionError):  # somebody else's: what they allow may be enough
+        with contextlib.suppress(PermissionError):  # somebody else's, whose permissions may be enough
             os.fchmod(descriptor, stat.S_IMODE(mode) | stat.S_IRWXU)
     return descriptor
 
@@ -331,7 +331,7 @@ def copy_regular_files(
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """With times and links, for build folders. Raises FileNotFoundError or NotADirectoryError unless a real folder."""
+    """With times and links, for build folders. Raises FileNotFoundError or NotADirectoryError if it is no folder."""
     with own_folder(source):
         recreate_folder(target)
         shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)

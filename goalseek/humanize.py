@@ -86,7 +86,7 @@ def pluralize(count: int, noun: str) -> str:
 def format_number(value: float, unit: str = "", digits: int = 6, sign: str = "") -> str:
     """Six significant digits, no trailing zeros; from a million on ``222.271 M``. ``sign`` "+" marks a gain too."""
     for size, letter in ((1e12, " T"), (1e9, " G"), (1e6, " M")) if abs(value) < 1e15 else ():
-        if abs(value) >= size * 0.9999995:  # what rounds to one of them
+        if abs(value) >= size * 0.9999995:  # rounds to one of them
             return f"{value / size:{sign}.{max(digits, 6)}g}{letter} {unit}".rstrip()
     return f"{float(f'{value:.{digits}g}'):{sign}.{max(digits, 6)}g} {unit}".rstrip()
 

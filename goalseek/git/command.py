@@ -34,7 +34,7 @@ OVERRIDDEN_SETTINGS = {
     "core.quotePath": "false",
     "core.untrackedCache": "false",
     "core.splitIndex": "false",
-    "protocol.allow": "never",  # nothing is fetched; GIT_ALLOW_PROTOCOL says it where one is allowed by its name
+    "protocol.allow": "never",  # nothing is fetched; GIT_ALLOW_PROTOCOL covers protocols allowed by name
 }
 """What the repository's own configuration may say, and goalseek's git does not do. Filters, text conversions, pagers,
 editors, ssh commands and external diffs need no row: no command that would run one is ever called."""

@@ -100,9 +100,9 @@ def merge_trees(objects: Objects, before: str, ours: str, theirs: str) -> str:
                 raise GoalseekError(message, "install git 2.38 or newer", UNFIT) from None
             if error.exit_code != 1:
                 raise
-            if not error.stdout:  # as for conflicts, git ends with 1 where a commit is missing
+            if not error.stdout:  # git ends with 1 for a missing commit too
                 raise MissingObject(" or ".join(sides)) from None
-            side = re.compile(rf"~(?:{'|'.join(sides)})(?:_\d+)?$")  # where a file and a folder collide, ``name~side``
+            side = re.compile(rf"~(?:{'|'.join(sides)})(?:_\d+)?$")  # ``name~side`` if a file and a folder collide
             fields = [side.sub("", field) for field in os.fsdecode(error.stdout).split("\0")[1:]]
             # The paths, an empty field, and messages: how many paths, these, the kind of conflict, a text.
             index = fields.index("")

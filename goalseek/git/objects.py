@@ -406,7 +406,7 @@ class Objects:
         """As ``git apply`` takes it. Raises MissingObject for an unknown tree."""
         if before == after:
             return Diff(after)
-        # Both are empty where a tree of an old git has a mode that only looks like another one.
+        # Both are empty if a tree of an old git has a mode that only looks like another one.
         counts, _, patch = self._compare(_DIFF, before, after).rest().partition(b"\n\n")
         rows = [line.split(b"\t") for line in counts.splitlines()]  # a binary file has no counts
         added, removed = (sum(int(row[side]) for row in rows if row[side].isdigit()) for side in (0, 1))

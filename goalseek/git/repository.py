@@ -242,7 +242,7 @@ class Repository:
                 raise RefMoved(stderr)
             if not _TRANSIENT_ERRORS.search(stderr):
                 break
-            time.sleep(_LOCK_PAUSE)  # where its packed refs changed while it ran, a new process finds them
+            time.sleep(_LOCK_PAUSE)  # a new process finds packed refs that changed meanwhile
         error = GitFailed(("update-ref", moves[0].ref), 1, stderr.encode())
         lock = "where no other git is at work, remove the lock that it names; then the same command goes on"
         hint = lock if "File exists" in stderr else "see that git can write there, and run the same command again"

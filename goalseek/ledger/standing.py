@@ -135,7 +135,7 @@ class Standing(Struct, frozen=True):
         settled = self.settled
         if settled is None or settled.interval is None or settled.interval[1] >= 0:
             return ""
-        is_kept = self.best != self.baseline  # what an earlier baseline's epoch kept cannot be taken back
+        is_kept = self.best != self.baseline  # changes of an earlier epoch cannot be taken back
         command = f"{self.how_to_take_back(settled.iteration)} takes the newest kept change back, " if is_kept else ""
         return (
             f"settling found the best worse than the baseline: {settled.why}; {command}"

@@ -136,7 +136,7 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
             remove_if_exists(artifacts)
             log.write(b"[the run folder was not kept: the disk is full]\n")
     if failure or is_full(places.scratch):
-        # Only what is full without the candidate's own files is a full disk.
+        # The disk counts as full only without the candidate's own files.
         verifier.bench.tidy()
         own = (places.scratch / "home", places.scratch / "tmp", places.outputs)
         for folder in filter(Path.is_dir, (*places.run_folders.values(), *own)):

@@ -134,7 +134,7 @@ class HeadDifferences(Struct, frozen=True):
     """What HEAD and the manifest have and the climb lacks, in words.
 
     ``keys`` and ``files`` are what a new baseline adopts, those outside the manifest's folder last. ``code`` is on
-    writable files of HEAD that neither a commit since the baseline has nor the user's that it came from; "" for none.
+    writable files of HEAD that neither a commit since the baseline nor the origin of the climb's code has; "" for none.
     """
 
     keys: tuple[str, ...] = ()

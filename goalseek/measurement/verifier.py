@@ -209,6 +209,6 @@ def _given_paths(setup: Setup) -> tuple[str, ...]:
 
 
 def _storage(verifier: Verifier) -> Path:
-    # A build folder is bound to its path, so each bench has its own where trees are not mounted.
+    # A build folder is bound to its path, so each bench has its own unless trees are mounted.
     bench = "" if verifier.confines.mounts else f"-{verifier.bench.folder.name}"
     return verifier.places.setup / f"{verifier.ruler[:16]}{bench}"

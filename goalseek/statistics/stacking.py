@@ -21,7 +21,7 @@ NEAREST = 5
 SIZES = (2, 3)
 PRIOR_GAIN = -0.5  # sd; the prior is normal, with a deviation of 1 sd
 PRIOR_RUNS = 1  # the prior counts as much as so many runs
-LEAST_GAIN = -1.5  # sd; what is farther off is no near miss
+LEAST_GAIN = -1.5  # sd; below it, no near miss
 LOOK_BACK = 100
 Stack = tuple[int, ...]  # the iterations whose changes are tried together, in rising order
 
