@@ -87,7 +87,7 @@ def measure_pairs(project: Project, before: Target, after: Target, count: int) -
         structs.replace(side, seed=secrets.randbelow(2**31), known=tuple(numbers[:1])).variant(side.tree)
         for side in measurements.alternate(before, after, count)
     )
-    for run in measurements.measure_in_turn(project, trees, until=lambda _: is_exact(pairs)):
+    for run in measurements.measure_in_turn(project, trees):
         if isinstance(number := run.number, Failure):
             error = measurements.baseline_error(number, measurements.trial_folder(project), run.target.name)
             raise GoalseekError(error.message, "what has no number cannot be compared", error.exit_code)
@@ -95,6 +95,8 @@ def measure_pairs(project: Project, before: Target, after: Target, count: int) -
         if len(numbers) % 2 == 0:
             pairs.append(measurements.pairs_in_turn(numbers)[-1])
             yield pairs[-1]
+            if is_exact(pairs):
+                return
 
 
 def is_exact(pairs: Sequence[Pair]) -> bool:

@@ -122,22 +122,17 @@ class TreeRun(Struct, frozen=True):
         return Failure(*rejection) if rejection else measurement_of(self.evidence)
 
 
-def measure_in_turn(
-    project: Project,
-    trees: Iterable[Target],
-    until: Callable[[Sequence[TreeRun]], bool] = lambda made: False,
-    asked_by: str = "",
-) -> Iterator[TreeRun]:
-    """Measure the trees in order until ``until`` accepts the runs made.
+def measure_in_turn(project: Project, trees: Iterable[Target], asked_by: str = "") -> Iterator[TreeRun]:
+    """Measure the trees in order. A tree without a seed gets an unused one.
 
-    A tree without a seed gets an unused one. If ``asked_by`` is given, each number is recorded before it is yielded,
-    and only then is ``trees`` asked for the next, so a result can decide what follows.
+    If ``asked_by`` is given, each number is recorded before it is yielded, and only then is ``trees`` asked for the
+    next, so a result can decide what follows.
     """
-    made: list[TreeRun] = []
-    turns, folder = iter(trees), trial_folder(project)
-    while not until(made) and (target := next(turns, None)):
+    used_here = set[int]()
+    folder = trial_folder(project)
+    for target in trees:
         if target.seed is None:
-            used = {number.seed for number in target.known} | {run.target.seed for run in made}
+            used = used_here.union(number.seed for number in target.known if number.seed is not None)
             # Below zero: no run of an iteration has such a number. After a record they begin one lower.
             standing, seal = project.standing, project.ledger.seal
             numbers = itertools.count(-(standing.seq + 2), -1)
@@ -151,7 +146,7 @@ def measure_in_turn(
         ruler = (target.ruler, target.baseline_tree, target.baseline_seconds)
         verifier = project.verifier(target.config, *ruler, target.bench)
         run = TreeRun(target, add_measurement(verifier, spec, Evidence(), folder))
-        made.append(run)
+        used_here.add(target.seed)
         if asked_by and isinstance(number := run.number, MeasuredValue):
             record_measurement(project, target, number, asked_by)
         yield run

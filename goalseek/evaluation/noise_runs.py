@@ -116,12 +116,11 @@ def repeat_measurements(project: Project, target: Target, count: int) -> Iterato
     """``count`` measurements: the newest recorded first, then new ones, each recorded, until three failed."""
     known = target.known[-count:]
     yield from known
-
-    def is_enough(made: Sequence[measurements.TreeRun]) -> bool:
-        return _is_enough([run.number for run in made], count - len(known))
-
-    runs = measurements.measure_in_turn(project, itertools.repeat(target), is_enough, asked_by="noise")
-    for index, run in enumerate(runs, start=len(known)):
-        if index == 0 and isinstance(run.number, Failure):
-            raise measurements.baseline_error(run.number, measurements.trial_folder(project))
-        yield run.number
+    runs = measurements.measure_in_turn(project, itertools.repeat(target), asked_by="noise")
+    made: list[MeasuredValue | Failure] = []
+    while not _is_enough(made, count - len(known)):
+        number = next(runs).number
+        if isinstance(number, Failure) and not (known or made):
+            raise measurements.baseline_error(number, measurements.trial_folder(project))
+        made.append(number)
+        yield number
