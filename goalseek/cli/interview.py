@@ -56,7 +56,6 @@ _EXAMPLES = {
     "timing_outputs": "answer.txt",
     "share": ".venv data",
 }
-_PREFIX = "    what shall the name of goalseek's branch begin with?"
 _OTHER_PREFIX = "climbs"
 _CONSENT = """\
     {command} is hidden: candidate code would run beside the hidden files, and could read them.
@@ -231,7 +230,7 @@ def free_branch_prefix(folder: Path, prefix: str, asks: bool) -> str:
     except GoalseekError as error:
         print(error.message, file=sys.stderr)
         if asks:
-            return ask_person(_PREFIX, _OTHER_PREFIX, read)
+            return ask_person("    what shall the name of goalseek's branch begin with?", _OTHER_PREFIX, read)
         print(f"the name of goalseek's branch begins with {_OTHER_PREFIX}", file=sys.stderr)
         return read(_OTHER_PREFIX)
 

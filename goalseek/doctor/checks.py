@@ -142,10 +142,10 @@ def check_programs(subject: Subject) -> Iterator[Finding]:
             yield _live(_make_call(subject), provider)
             forget_calls(project.places)
     if any(isinstance(provider, AgentProvider) for provider in members):
-        is_on, text = manifest.sandbox.agent_search, "no agent searches the web"
-        if is_on:
-            text = "agents may search the web, at their service and beyond the sandbox"
-        yield Finding("good", f"{text} (agent_search = {str(is_on).lower()})", place="sandbox")
+        text = "no agent searches the web (agent_search = false)"
+        if manifest.sandbox.agent_search:
+            text = "agents may search the web, at their service and beyond the sandbox (agent_search = true)"
+        yield Finding("good", text, place="sandbox")
 
 
 def _version(call: Call, provider: AgentProvider) -> Finding:

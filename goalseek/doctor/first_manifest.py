@@ -37,8 +37,6 @@ _CODE = frozenset(".py .js .ts .c .cc .cpp .rs .go .java .rb .jl .r .sh .sql .tx
 _CHANGES = "experiment solution candidate train training model classifier solver main prompt".split()
 _JUDGES = "validate verify score judge evaluate evaluation eval grade check verifier scorer benchmark bench".split()
 _JUDGE_FOLDERS = "hidden holdout private verifier".split()
-_HIDDEN_FOLDERS = [*_JUDGE_FOLDERS, "tests", "test"]
-_SOURCE_FOLDERS = ("src", "lib")
 _MAXIMIZED = "accuracy score f1 auc throughput".split()
 _MINIMIZED = "loss error rmse seconds bytes".split()
 _RUNNERS = {".py": "python", ".sh": "sh", ".js": "node", ".rb": "ruby", ".jl": "julia", ".r": "Rscript"}
@@ -81,12 +79,12 @@ def guess_answers(folder: Path, paths: Sequence[str]) -> Answers:
     files = [PurePosixPath(path) for path in paths if "/" not in path]
     code = {file.stem.lower(): file.name for file in reversed(files) if file.suffix in _CODE}
     sources = [code[stem] for stem in _CHANGES if stem in code]
-    sources += [f"{source}/**" for source in _SOURCE_FOLDERS if source in folders]
+    sources += [f"{source}/**" for source in ("src", "lib") if source in folders]
     runnable = [file for file in map(PurePosixPath, paths) if str(file.parent) in (".", *_JUDGE_FOLDERS)]
     runnable = sorted((file for file in runnable if file.suffix in _RUNNERS), key=lambda file: len(file.parts))
     judges = [str(file) for file in runnable if re.split(r"[_.-]", file.stem.lower())[0] in _JUDGES]
     hidden = [judge for judge in judges if "/" not in judge]
-    hidden += [f"{name}/**" for name in _HIDDEN_FOLDERS if name in folders]
+    hidden += [f"{name}/**" for name in (*_JUDGE_FOLDERS, "tests", "test") if name in folders]
     python = own_python(folder)
     share = (PurePosixPath(python).parts[0],) if python and python not in paths else ()
     name = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-") or "project"

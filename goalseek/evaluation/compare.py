@@ -24,7 +24,6 @@ from goalseek.statistics.intervals import PAIRS, settle
 from goalseek.workspace.places import BenchName
 from goalseek.workspace.scope import Scope
 
-CHECKOUT = "the checkout"
 Pair = tuple[MeasuredValue, MeasuredValue]
 
 
@@ -63,7 +62,7 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     config, repository, epoch = project.config_for_baseline(), project.repository, project.standing.epoch
 
     def revision(name: str | None, bench: BenchName) -> Revision:
-        name, commit = (CHECKOUT, None) if name is None else _named_commit(project, name)
+        name, commit = ("the checkout", None) if name is None else _named_commit(project, name)
         tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
         ruler = measurements.ruler_of(config, repository.objects.files(tree)).digest
         return Revision(config, tree, ruler, epoch, tree, bench=bench, name=name, commit=commit)

@@ -241,7 +241,7 @@ class Project:
         return self._provider.build(self.loaded)
 
     def has_provider(self) -> bool:
-        return self._provider.is_named(self.loaded)
+        return (self._provider.asked or self.loaded.manifest.provider) is not None
 
     def provider_table(self) -> ProviderTable:
         return self._provider.table(self.loaded)

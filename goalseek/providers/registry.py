@@ -110,9 +110,6 @@ class ProviderChoice:
             self._provider = structs.replace(make_permitted_provider(loaded, self.table(loaded)), states=states)
         return self._provider
 
-    def is_named(self, loaded: ManifestFile) -> bool:
-        return (self.asked or loaded.manifest.provider) is not None
-
     def table(self, loaded: ManifestFile) -> ProviderTable:
         table = self.asked or loaded.manifest.provider
         if table is None:

@@ -14,7 +14,6 @@ from goalseek.values import Usage
 _READING = "Read,Glob,Grep"
 _EDITING = "Edit,Write,Read,Glob,Grep"
 _SKIP = "--dangerously-skip-permissions"
-_LIMITS = ("error_max_turns", "error_max_budget_usd")
 _TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
 _KINDS: dict[str, Kind] = {
     "authentication_failed": "auth",
@@ -62,7 +61,7 @@ def read(printed: Printed) -> Answer:
     model = max(models, key=lambda name: count(models, name, "outputTokens")) if models else ""
     usage, whole_session = _usage(result, models)
     text = result.get("result") if isinstance(result.get("result"), str) else ""
-    if not result.get("is_error") or result.get("subtype") in _LIMITS:
+    if not result.get("is_error") or result.get("subtype") in ("error_max_turns", "error_max_budget_usd"):
         return Answer(str(text), usage, session, model, whole_session=whole_session)
     status = result.get("api_error_status")
     kind = _kind(status, declared)

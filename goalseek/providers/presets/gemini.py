@@ -13,7 +13,6 @@ from goalseek.values import Usage
 
 _SHELL = ("run_shell_command",)
 _EDITING = ("replace", "write_file", "enter_plan_mode", "exit_plan_mode")
-_WEB = ("google_web_search", "web_fetch")
 _SETTINGS = ".gemini/settings.json"
 _POLICY, _WEB_POLICY = ".gemini/policies/goalseek.toml", ".gemini/policies/web.toml"
 _AUTH_EXIT = 41
@@ -133,7 +132,7 @@ PRESET = Preset(
         (_POLICY, _deny(*_EDITING, *_SHELL), ("reviewer", "confined")),
         (_POLICY, _deny(*_EDITING), ("author", "plan", "confined")),
         (_POLICY, "", ("apply",)),
-        (_WEB_POLICY, _deny(*_WEB), ("no_search",)),
+        (_WEB_POLICY, _deny("google_web_search", "web_fetch"), ("no_search",)),
     ),
     address="https://generativelanguage.googleapis.com",
 )
