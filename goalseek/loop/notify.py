@@ -26,7 +26,7 @@ _QUESTIONS_MOST = 100
 
 
 class BestCommit(Struct, frozen=True):
-    """The best commit of the climb so far."""
+    """The best commit of the climb so far, and its value."""
 
     iteration: int
     value: Number
