@@ -27,13 +27,7 @@ from goalseek.project.stop import read_pending_run
 from goalseek.records import IterationRecord
 from goalseek.views.lines import EventWatch, LineWatch, record_line
 from goalseek.views.panel import LiveWatch, format_whole_seconds
-from goalseek.views.terminal_text import (
-    can_move_cursor,
-    clean_lines,
-    one_line,
-    painter,
-    terminal_width,
-)
+from goalseek.views.terminal_text import can_move_cursor, clean_lines, one_line, painter, terminal_width
 
 
 def choose_view(options: argparse.Namespace) -> Observer:

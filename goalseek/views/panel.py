@@ -18,21 +18,14 @@ from goalseek.project.progress import Progress
 from goalseek.statistics.rotation import proposer_lines
 from goalseek.values import Phase, StopReason
 from goalseek.views.lines import LineWatch
-from goalseek.views.terminal_text import (
-    ASCII,
-    TAIL_BYTES,
-    Signs,
-    cell_width,
-    choose_signs,
-    clean_lines,
-    cut_to_cells,
-    one_line,
-)
+from goalseek.views.terminal_text import ASCII, Signs, cell_width, choose_signs, clean_lines, cut_to_cells, one_line
 
 if typing.TYPE_CHECKING:
     from rich.text import Text
 
     from goalseek.views.screen import Screen
+
+_TAIL_BYTES = 8192
 
 
 class LiveWatch(LineWatch):
@@ -81,7 +74,7 @@ class LiveWatch(LineWatch):
 
     def on_output(self, chunk: bytes) -> None:
         self._printed_at = time.monotonic()
-        self._tail = (self._tail + chunk[-TAIL_BYTES:])[-TAIL_BYTES:]
+        self._tail = (self._tail + chunk[-_TAIL_BYTES:])[-_TAIL_BYTES:]
 
     def ask(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
         """Replaces the panel by the question; input typed before is discarded."""

@@ -9,7 +9,6 @@ from typing import TextIO
 
 from msgspec import Struct, structs
 
-TAIL_BYTES = 8192
 # Output of the agent and the verifier is untrusted: an escape sequence in it could change the user's terminal.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # a control sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections import Counter, deque
@@ -53,10 +54,8 @@ class Try(Struct, frozen=True, gc=False):
 
 
 def try_of(record: IterationRecord, label: Label) -> Try:
-    # The hashes are passed to git as arguments.
-    hashes = [
-        text if text and _HASH.fullmatch(text) else "" for text in (record.commit_hash, record.parent_commit_hash)
-    ]
+    hashes = (record.commit_hash, record.parent_commit_hash)
+    commit, parent = (text if text and _HASH.fullmatch(text) else "" for text in hashes)  # they are arguments of git
     files = [one_line(name, 200) for name in record.changed_files[:_FILES_MOST]]
     if len(record.changed_files) > _FILES_MOST:
         files.append(f"and {len(record.changed_files) - _FILES_MOST} more")
@@ -68,8 +67,8 @@ def try_of(record: IterationRecord, label: Label) -> Try:
         incumbent=record.metric.incumbent,
         title=one_line(record.hypothesis_summary, _TEXT_MOST),
         why=one_line(record.why, _TEXT_MOST),
-        commit=hashes[0],
-        parent=hashes[1],
+        commit=commit,
+        parent=parent,
         files=tuple(files),
         changed_loc=record.changed_loc,
         seconds=sum(record.seconds.values(), 0.0),
@@ -77,12 +76,6 @@ def try_of(record: IterationRecord, label: Label) -> Try:
         guards={one_line(name, 80): record.guards[name] for name in guards},
         stacked=record.stacked[:_STACKED_MOST],
     )
-
-
-def label_of(record: IterationRecord) -> Label:
-    """An unknown outcome counts as skipped."""
-    outcome = record.outcome if record.outcome in _OUTCOMES else Outcome.SKIPPED.value
-    return Label(outcome, one_line(record.reason, 40))
 
 
 PAUSE_SECONDS = 120.0
@@ -144,15 +137,6 @@ def incidents_of(record: IterationRecord, idle: float) -> Iterator[Incident]:
     if idle >= PAUSE_SECONDS:
         # The records do not tell a stop from a kill, a machine asleep or a question to a person.
         yield Incident("nothing was at work", iteration, f"for {format_duration(idle)} before or within it")
-
-
-def parse_timestamp(text: str) -> datetime | None:
-    """Assumes UTC without a zone; None for any other text."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 MAX_DOTS = 20_000
@@ -315,7 +299,10 @@ class ReportFigures:
         self.records += 1
         if record.project != self.project:
             self.project = one_line(record.project, 80) or self.project
-        moment = parse_timestamp(record.timestamp)
+        moment: datetime | None = None
+        with contextlib.suppress(ValueError):
+            moment = datetime.fromisoformat(record.timestamp)
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         climb, spending = self.climb, self.climb.spending
         if isinstance(record, IterationRecord):
             self._add_iteration(record, moment)
@@ -350,7 +337,8 @@ class ReportFigures:
     def _add_iteration(self, record: IterationRecord, moment: datetime | None) -> None:
         label = Label(record.outcome, record.reason)
         if label not in self.climb.counts:  # otherwise it is in bounds already
-            label = label_of(record)
+            outcome = record.outcome if record.outcome in _OUTCOMES else Outcome.SKIPPED.value
+            label = Label(outcome, one_line(record.reason, 40))
         if label.outcome == Outcome.BASELINE:
             before, ruler = self.climb, record.digests.get("ruler", "")
             if before.baseline is None:
