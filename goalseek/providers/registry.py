@@ -69,11 +69,9 @@ def _build(table: ProviderTable, folder: Path) -> Provider:
 def load_maker(name: str) -> Maker:
     """A preset, or a function, by name; also of another package. Raises GoalseekError if it cannot be loaded."""
     if name in PROVIDERS:
-        make: Maker = importlib.import_module(f"goalseek.providers.{name}").make
-        return make
+        return cast(Maker, importlib.import_module(f"goalseek.providers.{name}").make)
     if name in PRESETS:
-        preset: Preset = importlib.import_module(f"goalseek.providers.presets.{name.replace('-', '_')}").PRESET
-        return preset
+        return cast(Preset, importlib.import_module(f"goalseek.providers.presets.{name.replace('-', '_')}").PRESET)
     from importlib.metadata import entry_points  # it takes long, and most climbs need no plugin
 
     points = entry_points(group="goalseek.providers")
