@@ -29,17 +29,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     manifest = load_manifest(options)
-    is_rerun = options.rerun is not None
     with contextlib.closing(open_repository(manifest)) as repository:
         refs = repository.refs()
         if not (refs.ledger or refs.tip or manifest.results.exists()):
             hint = "climb first: goalseek iterate; in a clone: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
             raise GoalseekError(f"nothing to audit: there is no {repository.ledger_ref}", hint, StopReason.REPOSITORY)
-        if not is_rerun:
+        if options.rerun is None:
             repository.own.mkdir(parents=True, exist_ok=True)
             with project_lock(repository.own, doing="audit", manifest=manifest.path.resolve()):
                 report = audit(manifest, repository, options.rebuild)
-    if is_rerun:
+    if options.rerun is not None:
         return _rerun(options, manifest)
     differences = pluralize(len(report.deviations), "difference")
     summary = f"{pluralize(report.records, 'record')}, {differences}; {report.seals}"

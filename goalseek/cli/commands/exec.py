@@ -14,7 +14,6 @@ from msgspec import structs
 from goalseek import disk
 from goalseek.cli.commands.show import find_record
 from goalseek.cli.options import load_manifest
-from goalseek.disk import recreate_folder, remove_if_exists
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.humanize import abbreviate
@@ -99,7 +98,7 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
     if any(other.keep for other in config.manifest.commands):
         verifier.bench.forget(command.sees)
     folder = project.places.run_folders["hidden" if command.sees == "hidden" else "both"]
-    recreate_folder(folder)
+    disk.recreate_folder(folder)
     variables = {"GOALSEEK_RUN_DIR": str(folder), "GOALSEEK_ITERATION": str(standing.next_iteration)}
     variables = environment_for(verifier, root, {**variables, "GOALSEEK_SEED": "0"})
     which = f", the last of {len(earlier) + 1} verify commands" if earlier else ""
@@ -116,7 +115,7 @@ def _agent(project: Project, config: Config, tree: str) -> Iterator[Place]:
     root, scratch, incumbent = workspace.root, project.places.scratch, project.standing.incumbent
     if incumbent is None or tree != incumbent.tree:
         root = scratch / "tree"
-        remove_if_exists(root)
+        disk.remove_if_exists(root)
         objects = project.repository.objects
         objects.fill(root, objects.visible_files(tree, config.scope.seen_by("agent")))
     folder = root / project.places.prefix

@@ -193,10 +193,9 @@ def _copy_files(options: argparse.Namespace, folder: Path, target: Path) -> int:
     except OSError as error:
         raise GoalseekError(f"--files {target}: {error.strerror}", "name a folder that can be made") from None
     from goalseek import disk
-    from goalseek.disk import add_own
     from goalseek.measurement.measure import OUTPUTS
 
-    add_own(target)
+    disk.add_own(target)
     count = 0
     for name in ("snapshot", "measurements", OUTPUTS):
         if (folder / name).is_dir():
