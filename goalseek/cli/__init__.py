@@ -1,4 +1,1 @@
-"""The command line: parsing, output, exit codes; ``commands`` has one module for each command.
-
-It may import every package.
-"""
+"""The command line: parsing, output, exit codes; ``commands`` has one module for each command."""

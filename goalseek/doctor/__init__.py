@@ -1,4 +1,1 @@
-"""The fitness of a project to run unattended: checks, trial runs of the verifier, cheats, sandbox diagnosis.
-
-It imports the floors up to evaluation.
-"""
+"""The fitness of a project to run unattended: checks, trial runs of the verifier, cheats, sandbox diagnosis."""

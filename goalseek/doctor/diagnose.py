@@ -1,7 +1,4 @@
-"""Diagnosis of a failing command: the sandbox, or a file that it does not see.
-
-The verifier is run once outside the sandbox, then inside with the network or more paths. Hints on a file need no run.
-"""
+"""Diagnosis of a failing command: the sandbox, or a file that it does not see."""
 
 from __future__ import annotations
 

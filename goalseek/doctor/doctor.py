@@ -1,7 +1,4 @@
-"""The examination by ``doctor``: git, the manifest, every check, and a trial of the verifier.
-
-The trial: two numbers of one tree, an unchanged candidate that must not win, sabotage, and cheats.
-"""
+"""The examination by ``doctor``: git, the manifest, every check, and a trial of the verifier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,1 @@
-"""Measurements outside an iteration: settling, holdout, comparison, noise, and reproducing a record.
-
-It imports the floors up to proposal.
-"""
+"""Measurements outside an iteration: settling, holdout, comparison, noise, and reproducing a record."""

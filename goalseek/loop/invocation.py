@@ -28,20 +28,10 @@ from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.measurement.verifier import has_stop_code
 from goalseek.phase_values import Ahead
-from goalseek.project import progress
+from goalseek.project import limits, progress
 from goalseek.project.activity import OUTPUT, Observers, OutputLog
 from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
-from goalseek.project.limits import (
-    ALONE,
-    RUN_STOP_REASONS,
-    Spending,
-    best_home_hint,
-    budget_warnings,
-    find_limit,
-    has_spending_limit,
-    why_stop,
-)
 from goalseek.project.opening import fault_of
 from goalseek.project.project import Project
 from goalseek.project.stop import Ends, take_stop_request
@@ -101,7 +91,7 @@ class Invocation:
         return self.project.standing.baseline is None
 
     def next_config(
-        self, get_spending: Callable[[], Spending] = lambda: ALONE, has_candidate: bool = False
+        self, get_spending: Callable[[], limits.Spending] = lambda: limits.ALONE, has_candidate: bool = False
     ) -> Config | None:
         """The configuration, read afresh, of the next iteration; None if none may begin.
 
@@ -129,20 +119,20 @@ class Invocation:
             return None if project.stop else config
         if self._why_stop(config, spending, spending.ahead):
             return None
-        limits = config.manifest.limits
-        if has_spending_limit(limits) and spending.is_first_call and not project.standing.tried:
+        budgets = config.manifest.limits
+        if limits.has_spending_limit(budgets) and spending.is_first_call and not project.standing.tried:
             return None  # beside the first call of a climb: the spend of one is unknown yet
         standing = spending.added_to(project.standing.for_run(project.run_id), is_foreseen=True)
-        stop = find_limit(Phase.PLAN, limits, standing, project.activity.clock.now(), spending.call)
+        stop = limits.find_limit(Phase.PLAN, budgets, standing, project.activity.clock.now(), spending.call)
         return None if stop else config  # the budgets hold another call, if running ones are usual
 
-    def note_stop(self, spending: Spending) -> None:
+    def note_stop(self, spending: limits.Spending) -> None:
         assert self._config
         asked = take_stop_request(self.project.repository.own)
         stop = self._why_stop(self._config, spending, (), asked)
         self.project.stop = self.project.stop or stop
 
-    def show_progress(self, spending: Spending) -> None:
+    def show_progress(self, spending: limits.Spending) -> None:
         project = self.project
         assert self._config
         now = self._ends.spendings(self._count, time.monotonic() - self._began)
@@ -162,7 +152,7 @@ class Invocation:
         """At the end of a run, settle and look at the holdout; after ``count`` iterations only settle, if cheap."""
         project, config = self.project, self._config
         assert project.stop and config
-        is_run_over = project.stop.reason in RUN_STOP_REASONS
+        is_run_over = project.stop.reason in limits.RUN_STOP_REASONS
         for text in progress.fruitless_warnings(project.standing):
             project.watch.on_note(with_manifest_option(text, project.loaded.path))
         cost = seconds_to_settle(config.manifest, project.standing)
@@ -175,7 +165,7 @@ class Invocation:
             project.watch.on_note(warning)
 
     def _why_stop(
-        self, config: Config, spending: Spending, ahead: tuple[Ahead, ...], asked: Stop | None = None
+        self, config: Config, spending: limits.Spending, ahead: tuple[Ahead, ...], asked: Stop | None = None
     ) -> Stop | None:
         """A limit of the run, the request ``asked``, the invocation's end or a script's; ``ahead`` count for it."""
         project = self.project
@@ -197,7 +187,7 @@ class Invocation:
         turn = standing.rotation.next_turn(project.loaded.manifest.search, project.provider_table().label)
         provider = project.provider().in_turn(turn.names)
         why = provider.played_out(standing.tried + count_proposals(ahead), played(standing, ahead))
-        hint = "add a [[move]], or a recording" + best_home_hint(standing)
+        hint = "add a [[move]], or a recording" + limits.best_home_hint(standing)
         return Stop(StopReason.FAILURES, why, hint) if why else None
 
 
@@ -206,7 +196,7 @@ def limit_stop(
     config: Config,
     usual: float | None = None,
     failures_before: int | None = None,
-    spending: Spending = ALONE,
+    spending: limits.Spending = limits.ALONE,
     iterations: int = 0,
 ) -> Stop | None:
     """The stop of a limit that is reached; None if the next iteration has its verdict, so spends no more.
@@ -224,7 +214,7 @@ def limit_stop(
     reserved = seconds_to_settle(manifest, project.standing)
     failures = standing.provider_failures if failures_before is None else failures_before
     now = project.activity.clock.now()
-    return why_stop(manifest.limits, manifest.metric, standing, now, usual, reserved, failures)
+    return limits.why_stop(manifest.limits, manifest.metric, standing, now, usual, reserved, failures)
 
 
 def why_not_finish(project: Project, config: Config, author: str = "") -> str:
@@ -259,7 +249,7 @@ def _usual_seconds(project: Project) -> float | None:
 
 
 def _warn_of_budgets(project: Project, config: Config) -> None:
-    warnings = budget_warnings(config.manifest.limits, project.standing.for_run(project.run_id))
+    warnings = limits.budget_warnings(config.manifest.limits, project.standing.for_run(project.run_id))
     path = project.loaded.logs / "warned.json"
     stored = read_object(path)
     known = set(stored["budgets"]) if stored.get("run_id") == project.run_id else set()

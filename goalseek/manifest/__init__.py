@@ -1,4 +1,1 @@
-"""The manifest: its tables and fields, the rules between keys, and how the file is read and checked.
-
-It imports the ground floor and git.
-"""
+"""The manifest: its tables and fields, the rules between keys, and how the file is read and checked."""

@@ -1,4 +1,1 @@
-"""The open project: opening, limits, status, and a person's directions and answers.
-
-It imports the floors up to providers.
-"""
+"""The open project: opening, limits, status, and a person's directions and answers."""

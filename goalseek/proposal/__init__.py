@@ -1,4 +1,1 @@
-"""Asking for a proposal: the brief, the prompt, the launch of the agent, and the cost of the call.
-
-It imports the floors up to project.
-"""
+"""Asking for a proposal: the brief, the prompt, the launch of the agent, and the cost of the call."""

@@ -1,7 +1,4 @@
-"""Fallback between providers: the meaning of a failure decides whether to retry, wait, or ask the next.
-
-A preset tells the kind of a failure from an agent's output.
-"""
+"""Fallback between providers: the meaning of a failure decides whether to retry, wait, or ask the next."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A preset: one coding agent described as data, which ``coding_agent`` runs.
-
-A package may bring one: an entry point of the group ``goalseek.providers`` that names a ``Preset``.
-"""
+"""A preset: one coding agent described as data, which ``coding_agent`` runs."""
 
 from __future__ import annotations
 

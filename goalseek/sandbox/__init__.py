@@ -1,4 +1,1 @@
-"""Untrusted programs: their view, their confinement and start, their output, and their end.
-
-It imports the ground floor, git, manifest and workspace.
-"""
+"""Untrusted programs: their view, their confinement and start, their output, and their end."""

@@ -20,29 +20,23 @@ from goalseek.project.approval import Approval, Question
 from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
 from goalseek.sandbox.level import SandboxLevel, installation_hint
 from goalseek.values import EXIT_CODES, Outcome, Phase, Stop, to_plain
-from goalseek.views.terminal_text import (
-    OUTCOME_COLORS,
-    Paint,
-    cut_to_cells,
-    is_foreground,
-    one_line,
-    painter,
-    replace_unprintable,
-    terminal_width,
-    why_and_title,
-)
+from goalseek.views import terminal_text
 
 _POLL_SECONDS = 0.2
 
 
-def record_line(record: IterationRecord, paint: Paint, width: int | None) -> str:
+def record_line(record: IterationRecord, paint: terminal_text.Paint, width: int | None) -> str:
     """``  12  kept      better   0.981  0.981 beats 0.975 by 0.006; title``, aligned; cut to ``width`` if given."""
     value = "-" if record.metric.value is None else format_number(record.metric.value, record.metric.unit)
     head = f"{record.iteration:>4}  {record.outcome:<9} {record.reason:<16} {value:>9}  "
     room = None if width is None else width - len(head)
-    tail = "" if room is not None and room <= 0 else why_and_title(record.why, record.hypothesis_summary, room)
-    head = head if width is None else cut_to_cells(head, width)
-    color = OUTCOME_COLORS[record.outcome]
+    tail = (
+        ""
+        if room is not None and room <= 0
+        else terminal_text.why_and_title(record.why, record.hypothesis_summary, room)
+    )
+    head = head if width is None else terminal_text.cut_to_cells(head, width)
+    color = terminal_text.OUTCOME_COLORS[record.outcome]
     return paint(head, color) + (paint(tail, "grey") if record.outcome in (Outcome.REVERTED, Outcome.SKIPPED) else tail)
 
 
@@ -50,7 +44,7 @@ class SandboxWatch(Observer):
     """Prints only the level of the sandbox, on stderr; with ``is_quiet`` not that of bubblewrap."""
 
     def __init__(self, color: str, is_quiet: bool) -> None:
-        self._paint_level = painter(sys.stderr, color)
+        self._paint_level = terminal_text.painter(sys.stderr, color)
         self._is_quiet = is_quiet
 
     def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
@@ -132,7 +126,7 @@ class AskingWatch(SandboxWatch):
                 if answer in ("d", "diff"):
                     try:
                         content = Path(question.diff).read_bytes().decode("utf-8", "replace")
-                        patch = [replace_unprintable(content)]
+                        patch = [terminal_text.replace_unprintable(content)]
                     except OSError as error:
                         patch = [f"there is no patch any more: {error}"]
                 self.prompt.open(*patch, text=prompt_text(question))
@@ -152,7 +146,7 @@ def question_lines(question: Question) -> list[str]:
         f"  lines      {question.lines_added} added, {question.lines_removed} removed",
         f"  patch      {question.diff}",
     )
-    return [replace_unprintable(line) for line in lines]
+    return [terminal_text.replace_unprintable(line) for line in lines]
 
 
 def prompt_text(question: Question) -> str:
@@ -169,12 +163,12 @@ def _read_lines() -> Iterator[str | None]:
         while b"\n" in unread:
             line, unread = unread.split(b"\n", 1)
             yield line.decode("utf-8", "replace") + "\n"
-        if not is_foreground(sys.stdin):
+        if not terminal_text.is_foreground(sys.stdin):
             time.sleep(_POLL_SECONDS)
             yield None
         elif not select.select([descriptor], [], [], _POLL_SECONDS)[0]:
             yield None
-        elif is_foreground(sys.stdin):
+        elif terminal_text.is_foreground(sys.stdin):
             try:
                 read = os.read(descriptor, 4096)
             except OSError:  # the terminal is gone
@@ -189,7 +183,7 @@ class LineWatch(AskingWatch):
 
     def __init__(self, color: str, is_quiet: bool, is_verbose: bool) -> None:
         super().__init__(color, is_quiet)
-        self._paint = painter(sys.stdout, color)
+        self._paint = terminal_text.painter(sys.stdout, color)
         self._is_verbose = is_verbose
         self._iteration: int | None = None
 
@@ -201,7 +195,7 @@ class LineWatch(AskingWatch):
     def on_note(self, text: str) -> None:
         which = "" if self._iteration is None else f"iteration {self._iteration}: "
         with self.prompt.printing():
-            print(f"note: {which}{replace_unprintable(text)}", file=sys.stderr)
+            print(f"note: {which}{terminal_text.replace_unprintable(text)}", file=sys.stderr)
 
     def on_phase(self, iteration: int, name: str) -> None:
         self._iteration = None if name in (Phase.SETTLE, Phase.HOLDOUT) else iteration
@@ -215,10 +209,10 @@ class LineWatch(AskingWatch):
             print(f"settled: {record.metric} {values}, {record.why} of baseline and best in turn", flush=True)
             return
         if isinstance(record, HoldoutRecord):
-            print(f"holdout, look {record.look}: {one_line(record.why)}", flush=True)
+            print(f"holdout, look {record.look}: {terminal_text.one_line(record.why)}", flush=True)
             return
         with self.prompt.printing():
-            print(record_line(record, self._paint, terminal_width(sys.stdout)), flush=True)
+            print(record_line(record, self._paint, terminal_text.terminal_width(sys.stdout)), flush=True)
             self._iteration = record.iteration
             for note in record.notes:
                 self.on_note(note)

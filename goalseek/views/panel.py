@@ -17,8 +17,8 @@ from goalseek.project.picture import SILENT_SECONDS, OpenIteration, Picture, cou
 from goalseek.project.progress import Progress
 from goalseek.statistics.rotation import proposer_lines
 from goalseek.values import Phase, StopReason
+from goalseek.views import terminal_text
 from goalseek.views.lines import LineWatch
-from goalseek.views.terminal_text import ASCII, Signs, cell_width, choose_signs, clean_lines, cut_to_cells, one_line
 
 if typing.TYPE_CHECKING:
     from rich.text import Text
@@ -35,7 +35,7 @@ class LiveWatch(LineWatch):
         super().__init__(color, False, is_verbose)
         self.ended = ""
         self._color = color
-        self._signs = choose_signs(sys.stdout)
+        self._signs = terminal_text.choose_signs(sys.stdout)
         self._screen: Screen | None = None
         self._progress: Progress | None = None
         self._picture = Picture()
@@ -101,7 +101,7 @@ class LiveWatch(LineWatch):
         if is_ending():
             picture = structs.replace(picture, status="waiting", next="interrupted; for what runs to end")
         silence = max(now - self._printed_at, seconds_since(picture.silent_since))
-        says = format_silence(silence) or next(iter(clean_lines(self._tail)[::-1]), "").strip()
+        says = format_silence(silence) or next(iter(terminal_text.clean_lines(self._tail)[::-1]), "").strip()
         frame = Frame(self._progress, picture, now - self._phase_start, now - self._progress_at, says)
         if self.ended:
             frame = Frame(self._progress, ended=self.ended)
@@ -136,15 +136,15 @@ class Frame(Struct, frozen=True):
     ended: str = ""
 
 
-def panel_rows(frame: Frame, columns: int, signs: Signs) -> list[Text]:
+def panel_rows(frame: Frame, columns: int, signs: terminal_text.Signs) -> list[Text]:
     """Always in one order, so that nothing flickers; each row has at most ``columns - 1`` cells, and at most 100."""
     from rich.text import Text
 
     progress, standing, picture = frame.progress, frame.progress.standing, frame.picture
     width = max(min(columns - 1, MAX_COLUMNS), 1)
     iteration = f"{signs.dot}iteration {picture.iteration}" if picture.iteration is not None else ""
-    name = cut_to_cells(f"{progress.project}{iteration}", max(width - 4, 1))
-    rule = signs.rule * max(width - 4 - cell_width(name), 0)
+    name = terminal_text.cut_to_cells(f"{progress.project}{iteration}", max(width - 4, 1))
+    rule = signs.rule * max(width - 4 - terminal_text.cell_width(name), 0)
     title = Text.assemble((f"{signs.rule * 2} ", "dim"), (name, "bold"), (f" {rule}", "dim"))
     rows = [title, _row(*_phase(frame, signs), width)]
     if standing.best and standing.origin:
@@ -156,7 +156,7 @@ def panel_rows(frame: Frame, columns: int, signs: Signs) -> list[Text]:
         row = _row("best", f"{best_text} {standing.metric}, {against}", "", width)
         row.stylize("green bold", _LABEL, _LABEL + len(best_text))
         room = width - row.cell_len - 3
-        if signs is not ASCII and len(progress.climb) > 1 and room >= 4:
+        if signs is not terminal_text.ASCII and len(progress.climb) > 1 and room >= 4:
             row.append("   " + sparkline(progress.climb[-min(room, 30) :], signs.heights), "green")
         rows.append(row)
         tries = f"{standing.keeps} kept of {standing.tries}"
@@ -164,14 +164,14 @@ def panel_rows(frame: Frame, columns: int, signs: Signs) -> list[Text]:
             tries += f"{signs.dot}{standing.stagnation} since the last kept change"
         rows.append(_row("tries", tries, "", width))
         whole = (signs.dot.join(progress.reasons[:count]) for count in range(len(progress.reasons), 0, -1))
-        reasons = next((text for text in whole if cell_width(text) <= width - _LABEL), "")  # newest first
+        reasons = next((text for text in whole if terminal_text.cell_width(text) <= width - _LABEL), "")  # newest first
         rows.append(_row("last", reasons, "", width))
         lines = proposer_lines(progress.turn, progress.proposers, unit)
         rows += [_row(label, text, "", width) for label, text in lines]
     rows += [_bar(budget, frame.since, width, signs) for budget in progress.spendings]
     rows += [_row(str(one.iteration), format_under_way(one), "", width) for one in picture.under_way]
     if picture.balance:
-        rows.append(_row("", one_line(picture.balance), "magenta", width))
+        rows.append(_row("", terminal_text.one_line(picture.balance), "magenta", width))
     if not frame.ended and not picture.under_way:
         rows.append(_row("prints", frame.says, "dim", width))
     for row in rows:
@@ -184,7 +184,7 @@ def format_under_way(one: OpenIteration) -> str:
     """``measuring, 1m 02s: a title``."""
     phase = _NAMES.get(one.phase or "", "proposing") if one.stage == "proposing" else one.stage
     text = f"{one.waits or phase}, {format_whole_seconds(seconds_since(one.since))}"
-    return one_line(f"{text}: {one.title}" if one.title else text)
+    return terminal_text.one_line(f"{text}: {one.title}" if one.title else text)
 
 
 def format_silence(seconds: float) -> str:
@@ -199,15 +199,17 @@ def format_whole_seconds(seconds: float) -> str:
 def _row(label: str, text: str, style: str, width: int) -> Text:
     from rich.text import Text
 
-    return Text.assemble((f"  {label:<{_LABEL - 2}}", "dim"), (cut_to_cells(text, max(width - _LABEL, 1)), style))
+    return Text.assemble(
+        (f"  {label:<{_LABEL - 2}}", "dim"), (terminal_text.cut_to_cells(text, max(width - _LABEL, 1)), style)
+    )
 
 
-def _phase(frame: Frame, signs: Signs) -> tuple[str, str, str]:
+def _phase(frame: Frame, signs: terminal_text.Signs) -> tuple[str, str, str]:
     picture, phase = frame.picture, frame.picture.phase or ""
     if frame.ended:
         return "ended", frame.ended, ""
     if picture.waits:
-        return "waiting", one_line(picture.waits), "magenta"
+        return "waiting", terminal_text.one_line(picture.waits), "magenta"
     if picture.under_way:
         return "at once", count_stages(picture.under_way), "cyan"
     text = format_whole_seconds(frame.seconds) if phase else ""
@@ -215,7 +217,7 @@ def _phase(frame: Frame, signs: Signs) -> tuple[str, str, str]:
     if usual >= 1:
         text += f", usually {format_whole_seconds(usual)}"
     if picture.turn:
-        text += signs.dot + one_line(picture.turn)
+        text += signs.dot + terminal_text.one_line(picture.turn)
     return _NAMES.get(phase, phase.lower()), text, "cyan"
 
 
@@ -225,7 +227,7 @@ def sparkline(values: tuple[float, ...], heights: str) -> str:
     return "".join(heights[round((value / 2 - low) / span * (len(heights) - 1))] for value in values)
 
 
-def _bar(budget: BudgetUse, since: float, width: int, signs: Signs) -> Text:
+def _bar(budget: BudgetUse, since: float, width: int, signs: terminal_text.Signs) -> Text:
     from rich.text import Text
 
     spent = budget.spent + (since if budget.name == StopReason.TIME else 0.0)
@@ -234,7 +236,7 @@ def _bar(budget: BudgetUse, since: float, width: int, signs: Signs) -> Text:
     text = f"{least}{_amount(budget.name, spent)} of {_amount(budget.name, budget.most)}"
     text += {"": "", "now": " this time"}.get(budget.of, f", {budget.of}")
     label = ("-n" if budget.name == StopReason.ITERATIONS else "--for") if budget.of == "now" else budget.name
-    room = max(min(_BAR, width - _LABEL - cell_width(text) - 2), 0)
+    room = max(min(_BAR, width - _LABEL - terminal_text.cell_width(text) - 2), 0)
     full = round(share * room)
     return Text.assemble(
         (f"  {label:<{_LABEL - 2}}", "dim"),

@@ -1,4 +1,1 @@
-"""The trees of a climb: the kinds of paths, the screening of changes, the agent's tree and the verifier's bench.
-
-It imports the ground floor, git and manifest.
-"""
+"""The trees of a climb: the kinds of paths, the screening of changes, the agent's tree and the verifier's bench."""

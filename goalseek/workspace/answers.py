@@ -249,7 +249,11 @@ def find_answer_columns(shared: Mapping[str, Path], hidden: Mapping[str, Path]) 
             columns = _read_columns(shared[path], len(answers[0]) + 2) if answers else []
             same = _same_columns(columns, answers)
             varied = [other for other, column in enumerate(answers) if len(set(column[1:])) > 1]
-            names = {other: _name_of(columns[index], index) for other, index in same.items()}
+            names = {}
+            for other, index in same.items():
+                head_cell, *cells = columns[index]
+                is_header = head_cell and not re.fullmatch(r"[-+.\deE]+", head_cell) and head_cell not in cells
+                names[other] = head_cell if is_header else str(index + 1)
             found = [name for other, name in names.items() if _ANSWER.search(name + answers[other][0])]
             if not found and varied and same.keys() >= set(varied):
                 found = [names[varied[-1]]]
@@ -287,8 +291,3 @@ def _read_columns(file: Path, rows: int | None = None) -> list[Column]:
     if len({len(row) for row in table}) != 1:
         return []
     return [tuple(value.strip() for value in column) for column in zip(*table, strict=True)]
-
-
-def _name_of(column: Column, index: int) -> str:
-    is_header = column[0] and not re.fullmatch(r"[-+.\deE]+", column[0]) and column[0] not in column[1:]
-    return column[0] if is_header else str(index + 1)

@@ -1,7 +1,4 @@
-"""``goalseek audit``: checks the records against git and the seals; ``--rebuild`` restores ``results.jsonl`` from git.
-
-``--rerun N`` measures an old commit again with the pinned ruler, and compares.
-"""
+"""``goalseek audit``: checks the records against git and the seals; ``--rebuild`` restores ``results.jsonl``."""
 
 from __future__ import annotations
 

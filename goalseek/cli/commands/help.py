@@ -1,7 +1,4 @@
-"""``goalseek help``: the topics of the guide, one of its pages, or a key of the manifest.
-
-A page is rich at a terminal, and as it is written in a pipe.
-"""
+"""``goalseek help``: the topics of the guide, one of its pages, or a key of the manifest."""
 
 from __future__ import annotations
 

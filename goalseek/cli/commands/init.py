@@ -1,7 +1,4 @@
-"""``goalseek init``: a manifest from a few answers, after one measurement; or a complete example to start from.
-
-The answers come from flags, from questions at a terminal, or from guesses by file names (``--yes``).
-"""
+"""``goalseek init``: a manifest from a few answers, after one measurement; or a complete example to start from."""
 
 from __future__ import annotations
 

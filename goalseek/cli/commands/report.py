@@ -1,7 +1,4 @@
-"""``goalseek report``: the report as an HTML page, or as Markdown for a pull request.
-
-``goalseek report --serve``: the page, live, reachable from this machine only.
-"""
+"""``goalseek report``: the report as an HTML page, or as Markdown for a pull request."""
 
 from __future__ import annotations
 

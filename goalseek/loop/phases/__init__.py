@@ -1,4 +1,1 @@
-"""The phases of one iteration, a module each: read_context, plan, apply_change, commit, verify, decide, log.
-
-They import what ``loop`` may import.
-"""
+"""The phases of one iteration, a module each: read_context, plan, apply_change, commit, verify, decide, log."""

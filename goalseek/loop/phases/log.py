@@ -9,10 +9,9 @@ from goalseek.disk import remove_if_exists
 from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import write_summary
 from goalseek.ledger.checkpoints import CheckpointName
-from goalseek.ledger.standing import Standing
 from goalseek.loop.iteration import Iteration
 from goalseek.measurement.ruler import Ruler
-from goalseek.phase_values import Evidence, IterationResult, Verdict
+from goalseek.phase_values import Evidence, IterationResult
 from goalseek.project import landing
 from goalseek.project.approval import approval_file
 from goalseek.proposal.launch import forget_calls
@@ -77,6 +76,9 @@ def _make_record(
     resumed = used and f"an earlier invocation ended in the middle; this one used what it had stored: {used}"
     prompts = ", ".join(f"{phase} {template.version}" for phase, template in config.templates.items())
     turn_note = "" if stacked else result.context.turn_note  # the turn begins with its first proposal
+    incumbent_value = verdict.incumbent
+    if has_author and incumbent_value is None and standing.incumbent:  # it would have been compared with this
+        incumbent_value = standing.incumbent.value
     return IterationRecord(
         **project.record_head("iteration", standing.epoch + 1 if ruler else standing.epoch),
         iteration=iteration.number,
@@ -87,7 +89,7 @@ def _make_record(
             manifest.metric.name,
             manifest.metric.direction,
             verdict.value,
-            _incumbent_value(standing, verdict),
+            incumbent_value,
             verdict.delta,
             verdict.odds,
             manifest.metric.unit,
@@ -143,9 +145,3 @@ def _make_record(
             *(shares.notes(standing.epoch) if shares and not ruler else ()),
         ),
     )
-
-
-def _incumbent_value(standing: Standing, verdict: Verdict) -> float | None:
-    if verdict.outcome == Outcome.BASELINE or verdict.incumbent is not None:
-        return verdict.incumbent
-    return standing.incumbent.value if standing.incumbent else None

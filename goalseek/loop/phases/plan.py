@@ -93,7 +93,12 @@ def plan_stack(iteration: Iteration) -> Plan | None:
         history = iteration.project.ledger.history
         if tree not in ("", standing.incumbent.tree) and not history.measured_in(standing.ruler, tree):
             paths = [difference.path for difference in objects.differences(standing.incumbent.tree, tree)]
-            return Plan(*_plan_texts(members), tuple(paths), provider=STACK, stacked=stack)
+            *others, last = [str(record.iteration) for record in members]
+            titles = "; ".join(record.hypothesis_summary for record in members)
+            title = clean_title(f"{', '.join(others)} and {last} together: {titles}")
+            text = "Each was rejected by itself, as one of the nearest misses so far.\n"
+            lines = [f"* {record.iteration}, {record.hypothesis_summary}: {record.why}" for record in members]
+            return Plan(title, "\n".join([text, *lines]), tuple(paths), provider=STACK, stacked=stack)
         iteration.not_stacked = (*iteration.not_stacked, stack)
     return None
 
@@ -148,11 +153,3 @@ def _merge(iteration: Iteration, members: Sequence[IterationRecord]) -> str:
     except Conflicts:
         return ""
     return tree
-
-
-def _plan_texts(members: Sequence[IterationRecord]) -> tuple[str, str]:
-    *others, last = [str(record.iteration) for record in members]
-    titles = "; ".join(record.hypothesis_summary for record in members)
-    title = clean_title(f"{', '.join(others)} and {last} together: {titles}")
-    lines = [f"* {record.iteration}, {record.hypothesis_summary}: {record.why}" for record in members]
-    return title, "\n".join(["Each was rejected by itself, as one of the nearest misses so far.", "", *lines])

@@ -5,25 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from goalseek.providers import preset
 from goalseek.providers.credentials import Credential, api_keys
 from goalseek.providers.fallback import kind_of_status
-from goalseek.providers.preset import (
-    Answer,
-    Kind,
-    Part,
-    Preset,
-    Printed,
-    Trouble,
-    count,
-    dollars,
-    inner,
-    json_or_none,
-    text_of,
-)
 from goalseek.values import Usage
 
 _STATUS = re.compile(r"(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b")
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, preset.Kind] = {
     "usage_limit_exceeded": "rate_limited",
     "server_overloaded": "transient",
     "internal_server_error": "transient",
@@ -43,7 +31,7 @@ _PROVIDER = (
 )
 
 
-def read(printed: Printed) -> Answer:
+def read(printed: preset.Printed) -> preset.Answer:
     """The last message in lines of JSON is the answer; the session's file in its HOME has what they lack."""
     text, session = "", ""
     total: Any = None
@@ -53,70 +41,70 @@ def read(printed: Printed) -> Answer:
         kind = row.get("type")
         if kind == "thread.started":
             session = str(row.get("thread_id") or "")
-        elif kind == "item.completed" and inner(row, "item", "type") == "agent_message":
-            text = str(inner(row, "item", "text") or "")
+        elif kind == "item.completed" and preset.inner(row, "item", "type") == "agent_message":
+            text = str(preset.inner(row, "item", "text") or "")
         elif kind == "turn.completed":
             is_complete, total = True, row.get("usage")
         elif kind == "turn.failed":
-            failed = text_of(row, "error", "message")
+            failed = preset.text_of(row, "error", "message")
     trouble = None
     if failed is not None or not is_complete:
         total = error = reset = None
         for row in printed.rows(f".codex/sessions/**/rollout-*{session}.jsonl"):
             event = row.get("payload")
-            kind = inner(event, "type")
+            kind = preset.inner(event, "type")
             if kind == "token_count":
-                total = inner(event, "info", "total_token_usage") or total
-                windows = [inner(event, "rate_limits", name) for name in ("primary", "secondary")]
-                spent = [window for window in windows if (dollars(window, "used_percent") or 0) >= _USED_UP]
-                reset = max((dollars(window, "resets_at") or 0 for window in spent), default=0) or None
+                total = preset.inner(event, "info", "total_token_usage") or total
+                windows = [preset.inner(event, "rate_limits", name) for name in ("primary", "secondary")]
+                spent = [window for window in windows if (preset.dollars(window, "used_percent") or 0) >= _USED_UP]
+                reset = max((preset.dollars(window, "resets_at") or 0 for window in spent), default=0) or None
             elif row.get("type") == "token_usage_record":
-                total = inner(event, "thread_token_usage") or total
+                total = preset.inner(event, "thread_token_usage") or total
             elif kind == "task_complete":
-                error = inner(event, "error")  # the last turn's
+                error = preset.inner(event, "error")  # the last turn's
         trouble = _trouble(failed, error, reset)
-    whole, cached = (count(total, name) for name in ("input_tokens", "cached_input_tokens"))
-    usage = Usage(max(whole - cached, 0), cached, count(total, "output_tokens"))
+    whole, cached = (preset.count(total, name) for name in ("input_tokens", "cached_input_tokens"))
+    usage = Usage(max(whole - cached, 0), cached, preset.count(total, "output_tokens"))
     whole_session = ("input_tokens", "cached_tokens", "output_tokens") if total is not None else ()
-    return Answer("" if trouble else text, usage, session, "", trouble, whole_session=whole_session)
+    return preset.Answer("" if trouble else text, usage, session, "", trouble, whole_session=whole_session)
 
 
-def _trouble(failed: str | None, error: Any, reset: float | None) -> Trouble:
-    why = failed or text_of(error, "message") or "it completed no turn"
-    declared = inner(error, "codex_error_info")
+def _trouble(failed: str | None, error: Any, reset: float | None) -> preset.Trouble:
+    why = failed or preset.text_of(error, "message") or "it completed no turn"
+    declared = preset.inner(error, "codex_error_info")
     name, details = next(iter(declared.items()), ("", None)) if isinstance(declared, dict) else (declared, None)
     match = _STATUS.match(why)
-    status = int(match[1]) if match else inner(details, "http_status_code")
+    status = int(match[1]) if match else preset.inner(details, "http_status_code")
     if isinstance(status, int):
         kind = kind_of_status(status)
-    elif isinstance(json_or_none(why), dict):  # the body of an answer with status 400
+    elif isinstance(preset.json_or_none(why), dict):  # the body of an answer with status 400
         kind = "crashed"
     else:
         kind = _KINDS.get(str(name), "crashed") if name else "undeclared"
-    return Trouble(kind, why, reset if kind == "rate_limited" else None)
+    return preset.Trouble(kind, why, reset if kind == "rate_limited" else None)
 
 
-PRESET = Preset(
+PRESET = preset.Preset(
     name="codex",
     program="codex",
     install="npm install -g @openai/codex",
     tried="0.169.0",
     parts=(
-        Part(("exec",)),
-        Part(("resume",), ("session",)),
-        Part(("--json", "--skip-git-repo-check")),
-        Part(("-m", "{model}"), ("model",)),
-        Part(("-c", "skills.include_instructions=false", "-c", _PROVIDER)),
-        Part(("-c", "features.unbounded_connection_retries=false")),  # or it waits for its endpoint by itself
-        Part(("-c", 'web_search="disabled"'), ("no_search",)),
-        Part(("-c", "model_provider=goalseek", "-c", 'model_providers.goalseek.env_key="{key}"'), ("key",)),
-        Part(("-c", "model_provider=goalseek"), ("endpoint",)),
-        Part(("-c", 'model_providers.goalseek.base_url="{endpoint}/v1"'), ("endpoint",)),
-        Part(("--dangerously-bypass-approvals-and-sandbox",), ("confined",)),
-        Part(("-c", 'sandbox_mode="read-only"'), ("plan", "unconfined")),
-        Part(("-c", 'sandbox_mode="workspace-write"'), ("apply", "unconfined")),
-        Part(("{session}",), ("session",)),
-        Part(("-",)),
+        preset.Part(("exec",)),
+        preset.Part(("resume",), ("session",)),
+        preset.Part(("--json", "--skip-git-repo-check")),
+        preset.Part(("-m", "{model}"), ("model",)),
+        preset.Part(("-c", "skills.include_instructions=false", "-c", _PROVIDER)),
+        preset.Part(("-c", "features.unbounded_connection_retries=false")),  # or it waits for its endpoint by itself
+        preset.Part(("-c", 'web_search="disabled"'), ("no_search",)),
+        preset.Part(("-c", "model_provider=goalseek", "-c", 'model_providers.goalseek.env_key="{key}"'), ("key",)),
+        preset.Part(("-c", "model_provider=goalseek"), ("endpoint",)),
+        preset.Part(("-c", 'model_providers.goalseek.base_url="{endpoint}/v1"'), ("endpoint",)),
+        preset.Part(("--dangerously-bypass-approvals-and-sandbox",), ("confined",)),
+        preset.Part(("-c", 'sandbox_mode="read-only"'), ("plan", "unconfined")),
+        preset.Part(("-c", 'sandbox_mode="workspace-write"'), ("apply", "unconfined")),
+        preset.Part(("{session}",), ("session",)),
+        preset.Part(("-",)),
     ),
     read=read,
     credentials=(

@@ -1,4 +1,1 @@
-"""The report: figures folded from the records, and the HTML page and Markdown text made of them.
-
-It may import what ``views`` may import.
-"""
+"""The report: figures folded from the records, and the HTML page and Markdown text made of them."""
