@@ -183,6 +183,8 @@ def lanes_of(project: Project) -> Iterator[Lanes]:
 
 
 class Seat:
+    """The lanes that one iteration has taken: one, or its slot while it waits for a bench."""
+
     def __init__(self, project: Project, lanes: Lanes, number: int, slot: int) -> None:
         self.lanes = lanes
         self.question: Question | None = None  # set while a person is to answer it

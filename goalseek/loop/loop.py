@@ -3,8 +3,7 @@
 Each phase stores its result as a checkpoint before the next phase begins: ``make_plan`` the plan, ``apply_change`` the
 change of each attempt, with the standing that it was made at, ``verify`` its evidence after each run of the verifier,
 ``apply_approval`` a person's answer; each ``step`` line below stores the checkpoint that it names. After a kill the
-same phases are gone through again. One with a checkpoint gives what it gave, so only the call or the run that was cut
-off is made again.
+same phases run again; one with a checkpoint gives that, so only the call or the run that was cut off is made again.
 
 Branch and ledger move in LOG alone; until then a candidate has only a hidden ref of its own. The ledger's records make
 the standing: its incumbent is the kept commit that candidates are compared with, its tip the commit that the branch is

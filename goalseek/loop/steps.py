@@ -40,7 +40,6 @@ class StepRunner:
         self, project: Project, begun: Begun, source: str, limits: Limits | None, phase_limit: int | None
     ) -> None:
         self.number = number = begun.iteration
-        self._begun = begun
         self.folder = project.run_folder(number)
         refuse_foreign_logs(project.loaded, number)
         self.get_spending: Callable[[], Spending] = self._own_spending  # not recorded yet, with running calls
