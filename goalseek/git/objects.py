@@ -283,15 +283,18 @@ class Objects:
                 if not loose.parent.is_dir():
                     loose.parent.mkdir(exist_ok=True)
                     shutil.copymode(folder, loose.parent)  # git made it, with the rights of a shared repository
-                os.link(folder / name, loose)
+                try:
+                    os.link(folder / name, loose)
+                except (FileExistsError, FileNotFoundError):
+                    raise
+                except OSError:  # no links here, or the file is somebody else's
+                    copy_atomic(folder / name, loose)
             except FileExistsError:
                 pass
             except FileNotFoundError:  # a gc removes folders that are empty
                 if not tries_left:
                     raise
                 continue
-            except OSError:  # no links here, or the file is somebody else's
-                copy_atomic(folder / name, loose)
             return
 
     def read(self, name: str) -> bytes:

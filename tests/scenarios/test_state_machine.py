@@ -114,9 +114,9 @@ class Anything(RuleBasedStateMachine):
         value = None if kind == "failing" else score
         return Move(kind, text, ("kept" if kind == "better" else "reverted", reason, value))
 
-    def is_on_tip(self) -> bool:
-        trailer = "--format=%(trailers:key=Goalseek-Iteration,valueonly)"
-        return self.project.git("log", "-1", trailer, "refs/goalseek/demo/tip").strip() == str(len(self.rows))
+    def has_candidate(self) -> bool:
+        """Whether the iteration that was killed has committed its candidate."""
+        return bool(self.project.git("for-each-ref", f"refs/goalseek/demo/flight/{len(self.rows)}"))
 
     def landed(self, move: Move) -> None:
         """The move's record counts; of a candidate whose answers were lost, that it was interrupted."""
@@ -141,7 +141,7 @@ class Anything(RuleBasedStateMachine):
     def iterate(self, kind: str, *options: str) -> None:
         was_pending = self.pending is not None
         if was_pending and "--new" in options:
-            self.is_lost = self.is_lost or self.is_on_tip()
+            self.is_lost = self.is_lost or self.has_candidate()
         move = self.offer(kind)
         self.call("iterate", "-n", "1", *options)
         self.was_killed = False
@@ -260,7 +260,7 @@ class Anything(RuleBasedStateMachine):
     @rule(rebuilds=st.booleans())
     def delete_records(self, rebuilds: bool) -> None:
         """All beside the manifest goes: what was paid for an unfinished iteration too."""
-        self.is_lost = self.is_lost or (self.pending is not None and self.is_on_tip())
+        self.is_lost = self.is_lost or (self.pending is not None and self.has_candidate())
         shutil.rmtree(self.project.folder / ".goalseek", ignore_errors=True)
         self.directions = []
         self._forget_what_was_paid()
