@@ -9,25 +9,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Generator, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 from msgspec import Struct
 
 from goalseek.disk import remove_if_exists, sync, write_atomic
+from goalseek.git import repository as repositories
 from goalseek.git.objects import MissingObject, Objects, ObjectsFailed
 from goalseek.git.paths import quote_path
-from goalseek.git.repository import (
-    Commit,
-    Refs,
-    Repository,
-    UnreadableCommit,
-    candidate_commits,
-    revert_message,
-    walk_first_parents,
-)
+from goalseek.git.repository import Commit, Refs, Repository, UnreadableCommit, revert_message
 from goalseek.humanize import format_ranges, pluralize
 from goalseek.ledger.checkpoints import Checkpoints, Seal, key_of
 from goalseek.ledger.ledger import RULER_FILE, entry_message
@@ -38,7 +30,6 @@ from goalseek.measurement.ruler import Ruler
 from goalseek.records import IterationRecord, Record, parse_record
 from goalseek.values import Outcome, Reason, from_line, to_line, to_plain
 
-SEALS_CHECKED = "seals checked"
 _NOTHING = "nothing"
 _SHOWN_LIMIT = 200
 _ABSENT = object()
@@ -60,27 +51,19 @@ class Audit(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class LedgerEntry(Struct, frozen=True, dict=True):
-    """``before`` is the commit that it follows, "" for the root. Without a record, the properties raise ValueError."""
+class LedgerEntry(Struct, frozen=True):
+    """A commit of the ledger; ``row`` is its record as JSON, ``record`` a deviation if its message is no record."""
 
     commit: Commit
-    before: str
-
-    @cached_property
-    def row(self) -> dict[str, Any]:
-        row: dict[str, Any] = json.loads(self.commit.last_line)
-        return row
-
-    @cached_property
-    def record(self) -> Record:
-        return parse_record(self.commit.last_line)
+    row: Any
+    record: Record | Deviation
 
 
 def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = False) -> Audit:
     """Needs the project's lock. Only ``is_rebuilding`` changes anything: it first writes ``results.jsonl`` from git."""
     if is_rebuilding:
         repository.objects.bring_back()
-    seal, seals = None, SEALS_CHECKED
+    seal, seals = None, "seals checked"
     try:
         seal = Seal((repository.own / "secret").read_bytes())  # Seal.open would make a secret
     except FileNotFoundError:
@@ -90,19 +73,20 @@ def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = Fa
     auditor = _Auditor(loaded, repository, repository.refs(), seal)
     if is_rebuilding:
         auditor.notes.append(auditor.rebuild())
-    deviations = tuple(auditor.differences())
+    auditor.check()
     notes = (
         f"sealed elsewhere, with the key {key}, and not checkable here: records {format_ranges(numbers)}"
         for key, numbers in auditor.foreign.items()
     )
     seals += f" of all but {sum(map(len, auditor.foreign.values()))}" if auditor.foreign else ""
-    return Audit(len(auditor.lines), deviations, seals, (*auditor.notes, *notes))
+    return Audit(len(auditor.lines), tuple(auditor.deviations), seals, (*auditor.notes, *notes))
 
 
 class _Auditor:
     """``notes`` are no differences; ``foreign`` holds the numbers of records sealed with other keys, by key."""
 
     def __init__(self, loaded: ManifestFile, repository: Repository, refs: Refs, seal: Seal | None) -> None:
+        self.deviations: list[Deviation] = []
         self.notes: list[str] = []
         self.foreign: dict[str | None, list[int]] = {}
         self._loaded = loaded
@@ -116,24 +100,28 @@ class _Auditor:
         self._is_numbered_in_order = True  # until several iterations were under way at once
         self._tips: dict[str, str] = {}  # of this epoch, each with the incumbent of its moment
         self._kept: dict[int, str] = {}  # the candidate of each kept iteration
-        self._broken: list[Deviation] = []
         commits: list[Commit] = []
         try:
-            commits += walk_first_parents(repository.read_commit, refs.ledger)
+            commits += repositories.walk_first_parents(repository.read_commit, refs.ledger)
         except UnreadableCommit as error:
             where = f"ledger commit {error.name}"
-            self._broken.append(Deviation("the chain is broken", where, "a commit of the ledger", str(error)))
-        self._root = None if self._broken or not commits else commits.pop()
-        befores = [
-            "" if commit.parents[0] == (self._root and self._root.name) else commit.parents[0] for commit in commits
-        ]
-        self._entries = [LedgerEntry(*pair) for pair in zip(commits, befores, strict=True)][::-1]
+            self._add("the chain is broken", where, "a commit of the ledger", str(error))
+        self._is_broken = bool(self.deviations)
+        self._root = None if self._is_broken or not commits else commits.pop()
+        self._entries = [_read_entry(commit) for commit in reversed(commits)]
         self.lines = [entry.commit.last_line for entry in self._entries]
-        self._standing = None if self._broken else Standing()  # None if it cannot be computed
+        self._standing = None if self._is_broken else Standing()  # None if it cannot be computed
+
+    def _add(self, what: str, where: str, expected: str, found: str) -> None:
+        self.deviations.append(Deviation(what, where, expected, found))
+
+    def _compare(self, what: str, where: str, expected: object, found: object) -> None:
+        if expected != found:
+            self._add(what, where, _describe_value(expected), _describe_value(found))
 
     def rebuild(self) -> str:
         """Write ``results.jsonl`` from git if the whole chain can be read; returns a sentence for people."""
-        if self._broken or any(deviation for entry in self._entries for deviation in _message_deviations(entry)):
+        if self._is_broken or any(isinstance(entry.record, Deviation) for entry in self._entries):
             return f"{RESULTS} was left as it is: the chain in git is not whole"
         make_log_folders(self._loaded)
         path, content = self._loaded.results, "".join(line + "\n" for line in self.lines).encode()
@@ -144,55 +132,55 @@ class _Auditor:
         was = "there was none" if previous is None else "it was the same" if previous == content else "it was another"
         return f"{path} was written again from git: {pluralize(len(self.lines), 'line')}; {was}"
 
-    def differences(self) -> Iterator[Deviation]:
-        root, name = self._root, self._repository.name
-        yield from self._broken
+    def check(self) -> None:
+        """Fill ``deviations``, ``notes`` and ``foreign``."""
         if self._refs.ledger is None:
-            yield Deviation("a ref is missing", self._repository.ledger_ref, "the ledger's last commit", _NOTHING)
-        if root:
-            message = f"goalseek ledger {name}\n"
-            yield from _value_deviations("the chain's root is none", f"commit {root.name}", message, root.message)
+            self._add("a ref is missing", self._repository.ledger_ref, "the ledger's last commit", _NOTHING)
+        if root := self._root:
+            message = f"goalseek ledger {self._repository.name}\n"
+            self._compare("the chain's root is none", f"commit {root.name}", message, root.message)
         snapshot = None
         with contextlib.suppress(OSError, ValueError, IndexError, RecursionError):  # nothing uses one that is damaged
             snapshot = json.loads((self._loaded.logs / SNAPSHOT).read_text().splitlines()[1])
-        number = None if self._broken else 0
+        number = None if self._is_broken else 0
         for entry in self._entries:
-            if unreadable := list(_message_deviations(entry)):
-                yield from unreadable
+            record = entry.record
+            if isinstance(record, Deviation):
+                self.deviations.append(record)
                 number = None if number is None else number + 1
                 continue
             if number is not None:
                 where = f"ledger commit {entry.commit.name}"
-                yield from _value_deviations("the number does not follow", where, number, entry.record.seq)
-            number = entry.record.seq + 1
-            yield from self._check_record(entry)
+                self._compare("the number does not follow", where, number, record.seq)
+            number = record.seq + 1
+            self._check_record(entry, record)
             standing = self._standing
             if standing and isinstance(snapshot, dict) and snapshot.get("seq") == standing.seq:
                 what = "the snapshot differs from the records"
-                yield from _row_deviations(what, SNAPSHOT, *_shared_fields(to_plain(standing), snapshot))
+                self.deviations += _row_deviations(what, SNAPSHOT, *_shared_fields(to_plain(standing), snapshot))
         if self._standing:
-            yield from self._check_refs(self._standing)
-        yield from self._check_results_file()
+            self._check_refs(self._standing)
+        self._check_results_file()
 
-    def _check_record(self, entry: LedgerEntry) -> Iterator[Deviation]:
-        record, standing, seal = entry.record, self._standing, self._seal
-        where = f"ledger commit {entry.commit.name}"
-        yield from _value_deviations("another project", where, self._repository.name, record.project)
-        if seal:
-            expected = seal.expected(entry.row, entry.before)
+    def _check_record(self, entry: LedgerEntry, record: Record) -> None:
+        standing, commit = self._standing, entry.commit
+        where = f"ledger commit {commit.name}"
+        self._compare("another project", where, self._repository.name, record.project)
+        if self._seal:
+            before = "" if self._root and commit.parents[0] == self._root.name else commit.parents[0]
+            expected = self._seal.expected(entry.row, before)
             if expected is None:
                 self.foreign.setdefault(key_of(record.seal), []).append(record.seq)
             else:
-                yield from _value_deviations("the seal does not hold", f"record {record.seq}", expected, record.seal)
+                self._compare("the seal does not hold", f"record {record.seq}", expected, record.seal)
         further = " ".join(record.further_parents) if isinstance(record, IterationRecord) else ""
-        second = " ".join(entry.commit.parents[1:])
-        yield from _value_deviations("another second parent", where, further or None, second or None)
+        self._compare("another second parent", where, further or None, " ".join(commit.parents[1:]) or None)
         if isinstance(record, IterationRecord):
-            yield from self._check_iteration(entry, record)
+            self._check_iteration(entry, record)
         try:
             self._standing = standing.after(record) if standing else None
         except ValueError as error:
-            yield Deviation("the records cannot be added up", where, "a commit, a tree and a value", str(error))
+            self._add("the records cannot be added up", where, "a commit, a tree and a value", str(error))
             self._standing = None
             return
         if isinstance(record, IterationRecord) and record.outcome == Outcome.BASELINE:
@@ -200,19 +188,18 @@ class _Auditor:
         if self._standing and self._standing.incumbent:
             self._tips[self._standing.tip] = self._standing.incumbent.commit
 
-    def _check_iteration(self, entry: LedgerEntry, record: IterationRecord) -> Iterator[Deviation]:
+    def _check_iteration(self, entry: LedgerEntry, record: IterationRecord) -> None:
         standing, seal, where = self._standing, self._seal, f"record {record.seq}"
         if standing:
             commit = f"ledger commit {entry.commit.name}"
             self._is_numbered_in_order &= record.benches is None
             if self._is_numbered_in_order:
                 number = standing.next_iteration
-                yield from _value_deviations("the iteration does not follow", commit, number, record.iteration)
+                self._compare("the iteration does not follow", commit, number, record.iteration)
             elif record.iteration in self._numbers:
-                what = "the iteration was recorded before"
-                yield Deviation(what, commit, "another number", str(record.iteration))
+                self._add("the iteration was recorded before", commit, "another number", str(record.iteration))
             self._numbers.add(record.iteration)
-        yield from self._check_commits(record, standing.tip if standing else "")
+        self._check_commits(record, standing.tip if standing else "")
         if standing:
             has_base = record.schema > 1 and record.outcome != Outcome.BASELINE
             incumbent = standing.incumbent.commit if has_base and standing.incumbent else None
@@ -222,158 +209,140 @@ class _Auditor:
                 incumbent = self._tips.get(record.parent_commit_hash or "", incumbent)
             elif record.may_be_late and base in self._tips.values():
                 incumbent = base
-            what = "the candidate is not on the incumbent"
-            yield from _value_deviations(what, f"{where}, base_commit_hash", incumbent, base)
+            self._compare("the candidate is not on the incumbent", f"{where}, base_commit_hash", incumbent, base)
         ruler, digest = record.digests.get("ruler"), self._ruler_digest(entry.commit.tree)
-        yield from _value_deviations("another verifier than recorded", where, ruler, digest)
+        self._compare("another verifier than recorded", where, ruler, digest)
         folder = self._loaded.runs / f"{record.iteration:04d}"
+        result = f"{folder.name}/result.json"
         try:
             stored = json.loads((folder / "result.json").read_bytes())
-            yield from _row_deviations("not the record", f"{folder.name}/result.json", entry.row, stored)
+            self.deviations += _row_deviations("not the record", result, entry.row, stored)
         except FileNotFoundError:
             pass
         except (OSError, ValueError, RecursionError) as error:
-            yield Deviation("not the record", f"{folder.name}/result.json", where, str(error))
+            self._add("not the record", result, where, str(error))
         if seal and key_of(record.seal) == seal.key:
             for name in Checkpoints.unsealed_files(folder, seal):
-                yield Deviation("the seal does not hold", f"{folder.name}/{name}", "goalseek's seal", "another")
+                self._add("the seal does not hold", f"{folder.name}/{name}", "goalseek's seal", "another")
 
-    def _check_commits(self, record: IterationRecord, tip: str) -> Iterator[Deviation]:
+    def _check_commits(self, record: IterationRecord, tip: str) -> None:
         """A ``tip`` of "" is unknown."""
-        where = f"record {record.seq}"
-        candidate = yield from self._load_commit(record.commit_hash, f"{where}, commit_hash")
-        parent = yield from self._load_commit(record.parent_commit_hash, f"{where}, parent_commit_hash")
-        rollback = yield from self._load_commit(record.rollback_commit_hash, f"{where}, rollback_commit_hash")
-        named = record.parent_commit_hash
+        where, named = f"record {record.seq}", record.parent_commit_hash
+        candidate = self._load_commit(record.commit_hash, f"{where}, commit_hash")
+        parent = self._load_commit(named, f"{where}, parent_commit_hash")
+        rollback = self._load_commit(record.rollback_commit_hash, f"{where}, rollback_commit_hash")
         if record.commit_hash and tip and not (record.may_be_late and named in self._tips):
-            yield from _value_deviations("the candidate is not on the tip", f"{where}, parent_commit_hash", tip, named)
+            self._compare("the candidate is not on the tip", f"{where}, parent_commit_hash", tip, named)
         if candidate:
-            yield from self._check_candidate(record, candidate, parent)
+            self._check_candidate(record, candidate, parent)
         if candidate and rollback:
-            yield from self._check_rollbacks(record, candidate, parent, rollback)
+            self._check_rollbacks(record, candidate, parent, rollback)
         for base, names in record.moved_versions if tip else ():
             # A version that moved to a later tip is on a tip of its base; its tries are one on another.
             parents = [one for one, incumbent in self._tips.items() if incumbent == base]
             for name in names:
-                commit = yield from self._check_try(record, name, parents or [f"a tip of {base}"])
-                if commit:
-                    yield from self._check_trailers(record, commit, f"earlier try {name}")
+                if commit := self._check_try(record, name, parents or [f"a tip of {base}"]):
+                    self._check_trailers(record, commit, f"earlier try {name}")
                 parents = [name]
 
-    def _load_commit(self, name: str | None, where: str) -> Generator[Deviation, None, Commit | None]:
-        if name is None:
-            return None
+    def _load_commit(self, name: str | None, where: str) -> Commit | None:
         try:
-            return self._read(name)
+            return None if name is None else self._read(name)
         except UnreadableCommit as error:
-            yield Deviation("a commit is missing", where, name, str(error))
+            self._add("a commit is missing", where, str(name), str(error))
             return None
 
-    def _check_candidate(
-        self, record: IterationRecord, candidate: Commit, parent: Commit | None
-    ) -> Iterator[Deviation]:
+    def _check_candidate(self, record: IterationRecord, candidate: Commit, parent: Commit | None) -> None:
         where = f"candidate {candidate.name}"
-        yield from _value_deviations("another tree than recorded", where, record.tree_hash, candidate.tree)
+        self._compare("another tree than recorded", where, record.tree_hash, candidate.tree)
         if record.parent_commit_hash in (None, record.commit_hash):
             return
         is_baseline = record.outcome == Outcome.BASELINE
         parents = candidate.parents[:1] if is_baseline else candidate.parents
         expected = (str(record.parent_commit_hash), *record.earlier_commits)
-        yield from _value_deviations("another parent than recorded", where, expected[-1], " ".join(parents))
+        self._compare("another parent than recorded", where, expected[-1], " ".join(parents))
         for before, name in pairwise(expected):
-            yield from self._check_try(record, name, [before])
-        yield from self._check_trailers(record, candidate, where)
+            self._check_try(record, name, [before])
+        self._check_trailers(record, candidate, where)
         if parent and not is_baseline:
             where_changed = f"record {record.seq}, changed_files"
             try:
                 differences = self._objects.differences(parent.tree, candidate.tree)
                 changed = sorted(quote_path(difference.path) for difference in differences)
-                recorded = sorted(record.changed_files)
-                yield from _value_deviations("other paths than git's", where_changed, changed, recorded)
+                self._compare("other paths than git's", where_changed, changed, sorted(record.changed_files))
             except (MissingObject, ObjectsFailed, BrokenPipeError) as error:
                 self._objects.close()
-                yield Deviation("trees that git cannot compare", where_changed, "two trees", str(error))
+                self._add("trees that git cannot compare", where_changed, "two trees", str(error))
         if record.taken_back is not None:
-            where_taken_back = f"record {record.seq}, taken_back"
-            reverted = yield from self._load_commit(self._kept.get(record.taken_back), where_taken_back)
-            what = "another message than git revert's"
+            reverted = self._load_commit(self._kept.get(record.taken_back), f"record {record.seq}, taken_back")
             expected_message = revert_message(reverted) if reverted else "the revert of a kept iteration"
             message = candidate.message.rpartition("\n\n")[0] + "\n"
-            yield from _value_deviations(what, where, expected_message, message)
+            self._compare("another message than git revert's", where, expected_message, message)
         if record.outcome == Outcome.KEPT:
             self._kept[record.iteration] = candidate.name
 
-    def _check_trailers(self, record: IterationRecord, commit: Commit, where: str) -> Iterator[Deviation]:
+    def _check_trailers(self, record: IterationRecord, commit: Commit, where: str) -> None:
         expected = {"Project": self._repository.name, "Run": record.run_id, "Iteration": str(record.iteration)}
         if record.reason == Reason.INTERRUPTED:
             del expected["Run"]  # a run that was given up had made it
         for name, value in expected.items():
-            yield from _value_deviations(f"another trailer Goalseek-{name}", where, value, commit.trailers.get(name))
+            self._compare(f"another trailer Goalseek-{name}", where, value, commit.trailers.get(name))
 
-    def _check_try(
-        self, record: IterationRecord, name: str, parents: Sequence[str]
-    ) -> Generator[Deviation, None, Commit | None]:
-        commit = yield from self._load_commit(name, f"record {record.seq}, attempts")
+    def _check_try(self, record: IterationRecord, name: str, parents: Sequence[str]) -> Commit | None:
+        commit = self._load_commit(name, f"record {record.seq}, attempts")
         if commit and (found := " ".join(commit.parents)) not in parents:
-            yield from _value_deviations("another parent than recorded", f"earlier try {name}", parents[-1], found)
+            self._compare("another parent than recorded", f"earlier try {name}", parents[-1], found)
         return commit
 
-    def _check_rollbacks(
-        self, record: IterationRecord, candidate: Commit, parent: Commit | None, last: Commit
-    ) -> Iterator[Deviation]:
+    def _check_rollbacks(self, record: IterationRecord, candidate: Commit, parent: Commit | None, last: Commit) -> None:
         """Check the reverts of every attempt; ``last``, the recorded one, reverts the first attempt."""
-        attempts: list[Commit | None] = [parent]
-        for name in record.earlier_commits:
-            attempts.append((yield from self._load_commit(name, f"record {record.seq}, attempts")))
-        attempts.append(candidate)
+        where_attempts = f"record {record.seq}, attempts"
+        attempts = [self._load_commit(name, where_attempts) for name in record.earlier_commits]
         rollback: Commit | None = last
-        for before, reverted in pairwise(attempts):
+        for before, reverted in pairwise([parent, *attempts, candidate]):
             if reverted is None or rollback is None:
                 return
             where, message = f"rollback {rollback.name}", revert_message(reverted)
-            yield from _value_deviations("another message than git revert's", where, message, rollback.message)
+            self._compare("another message than git revert's", where, message, rollback.message)
             if before:
-                what = "another tree than before the candidate"
-                yield from _value_deviations(what, where, before.tree, rollback.tree)
+                self._compare("another tree than before the candidate", where, before.tree, rollback.tree)
             if reverted is candidate:
                 parents = " ".join(rollback.parents)
-                yield from _value_deviations("another parent than the candidate", where, candidate.name, parents)
+                self._compare("another parent than the candidate", where, candidate.name, parents)
                 return
-            rollback = yield from self._load_commit("".join(rollback.parents[:1]), "a revert's parent")
+            rollback = self._load_commit("".join(rollback.parents[:1]), "a revert's parent")
 
-    def _check_refs(self, standing: Standing) -> Iterator[Deviation]:
+    def _check_refs(self, standing: Standing) -> None:
         repository, refs, tip = self._repository, self._refs, standing.tip or None
         found = refs.tip
         if found and tip and found != tip:  # a candidate without a record yet is no difference
             following = standing.next_iteration
             with contextlib.suppress(UnreadableCommit):
-                if candidate_commits(repository.read_commit, found, tip, repository.name, following):
+                read = repository.read_commit
+                if repositories.candidate_commits(read, found, tip, repository.name, following):
                     note = f"iteration {following} is under way: {repository.tip_ref} is at its candidate"
                     self.notes.append(note)
                     found = tip
-        yield from _value_deviations("a ref is elsewhere", repository.tip_ref, tip, found)
+        self._compare("a ref is elsewhere", repository.tip_ref, tip, found)
         is_absent_in_clone = self._seal is None and refs.branch is None
         if not refs.branch_is_checked_out and not is_absent_in_clone:
-            yield from _value_deviations("a ref is elsewhere", repository.branch_ref, tip, refs.branch)
+            self._compare("a ref is elsewhere", repository.branch_ref, tip, refs.branch)
 
-    def _check_results_file(self) -> Iterator[Deviation]:
+    def _check_results_file(self) -> None:
         hint = "goalseek audit --rebuild writes it from git"
         if not self._loaded.results.exists():
             if self._seal is None:
                 self.notes.append(f"there is no {RESULTS} here; {hint}")
             elif self.lines:
-                yield Deviation(
-                    "the file is missing", RESULTS, f"{pluralize(len(self.lines), 'line')}; {hint}", _NOTHING
-                )
+                count = pluralize(len(self.lines), "line")
+                self._add("the file is missing", RESULTS, f"{count}; {hint}", _NOTHING)
             return
-        oldest = self._entries[0] if self._broken and self._entries else None
-        first = (
-            oldest.record.seq if oldest and not any(_message_deviations(oldest)) else 0
-        )  # earlier ones cannot be read
+        oldest = self._entries[0].record if self._is_broken and self._entries else None
+        first = 0 if oldest is None or isinstance(oldest, Deviation) else oldest.seq  # earlier ones cannot be read
         *lines, torn = self._loaded.results.read_bytes().split(b"\n")
         if torn:
             where, end = f"{RESULTS} line {len(lines) + 1}", "a line with its end"
-            yield Deviation("a torn last line", where, end, _describe_value(_line_text(torn)))
+            self._add("a torn last line", where, end, _describe_value(_line_text(torn)))
             lines.append(torn)
         git_lines = [line.encode("utf-8", "surrogateescape") for line in self.lines]
         known = set(git_lines)
@@ -390,7 +359,18 @@ class _Auditor:
             with contextlib.suppress(ValueError, RecursionError):  # member by member, if both are JSON
                 rows = json.loads(wanted or b""), json.loads(actual or b"")
                 deviations = list(_row_deviations(what, where, *rows)) or deviations
-            yield from deviations
+            self.deviations += deviations
+
+
+def _read_entry(commit: Commit) -> LedgerEntry:
+    what, where, row = "the message is no record", f"ledger commit {commit.name}", None
+    try:
+        record, row = parse_record(commit.last_line), json.loads(commit.last_line)
+        expected = entry_message(record, to_line(row))
+    except (ValueError, TypeError, RecursionError) as error:
+        return LedgerEntry(commit, row, Deviation(what, where, "a record", str(error)))
+    is_record = commit.message == expected
+    return LedgerEntry(commit, row, record if is_record else Deviation(what, where, expected, commit.message))
 
 
 def _ruler_digest(objects: Objects, tree: str) -> str:
@@ -414,17 +394,6 @@ def _line_text(line: bytes | None) -> str | None:
     return None if line is None else line.decode("utf-8", "backslashreplace")
 
 
-def _message_deviations(entry: LedgerEntry) -> Iterator[Deviation]:
-    what, where, message = "the message is no record", f"ledger commit {entry.commit.name}", entry.commit.message
-    try:
-        expected = entry_message(entry.record, to_line(entry.row))
-    except (ValueError, TypeError, RecursionError) as error:
-        yield Deviation(what, where, "a record", str(error))
-        return
-    if expected != message:
-        yield Deviation(what, where, expected, message)
-
-
 def _row_deviations(what: str, where: str, expected: Any, found: Any, path: str = "") -> Iterator[Deviation]:
     """One for each path at which two JSON values differ."""
     if isinstance(expected, dict) and isinstance(found, dict):
@@ -435,11 +404,6 @@ def _row_deviations(what: str, where: str, expected: Any, found: Any, path: str 
     texts = [_NOTHING if value is _ABSENT else json.dumps(value) for value in (expected, found)]
     if texts[0] != texts[1]:
         yield Deviation(what, f"{where}, {path}" if path else where, *map(_describe_value, texts))
-
-
-def _value_deviations(what: str, where: str, expected: object, found: object) -> Iterator[Deviation]:
-    if expected != found:
-        yield Deviation(what, where, _describe_value(expected), _describe_value(found))
 
 
 def _describe_value(value: object) -> str:
