@@ -73,8 +73,10 @@ def verdict_on(
     manifest: Manifest, evidence: Evidence, value: float, guards: dict[str, float], lines_saved: int = 0
 ) -> Verdict:
     """The verdict on one run of a candidate, against an incumbent of this value and these guards."""
-    rule = AcceptanceRule(manifest.metric, manifest.guard, guards, NoiseState(value=value), lines_saved)
-    return rule.plain_verdict(evidence)
+    metric = structs.replace(manifest.metric, noise="none")
+    verdict = AcceptanceRule(metric, manifest.guard, guards, NoiseState(value=value), lines_saved).next_step(evidence)
+    assert isinstance(verdict, Verdict)
+    return verdict
 
 
 def measure_cheats(project: Project, subject: Target, cheats: Sequence[AppliedCheat]) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from goalseek.phase_values import Context, PastIteration
 from goalseek.project.limits import budgets_of
 from goalseek.proposal.past_tries import count_json_bytes, rank_rejected
 from goalseek.statistics.guards import describe_bounds, format_range
-from goalseek.statistics.noise import NoiseState, scale_of, spread
+from goalseek.statistics.noise import NoiseState, is_noisy, scale_of, spread
 from goalseek.statistics.noise_report import POWER
 from goalseek.values import Outcome, StopReason, to_indented, to_line
 from goalseek.workspace.scope import Scope
@@ -205,7 +205,7 @@ def _tail(text: str, limit: int) -> str:
 def describe_rule(metric: Metric, state: NoiseState) -> str:
     better = "higher" if metric.direction == "maximize" else "lower"
     margin = f", by at least {metric.min_delta}" if metric.min_delta else ""
-    if _is_noisy(metric, state):
+    if is_noisy(metric, state):
         sentences = [f"A change is kept if repeated runs show that it makes {metric.name} {better}{margin}."]
         sd = _sd_in_units(metric, state)
         if sd > 0:
@@ -231,15 +231,11 @@ def describe_rule(metric: Metric, state: NoiseState) -> str:
 def describe_smallest_gain(metric: Metric, state: NoiseState) -> str:
     """For an author who looks for it before the measurement."""
     least = parse_share(metric.min_delta, abs(state.value or 0.0))
-    sd = _sd_in_units(metric, state) if _is_noisy(metric, state) else 0.0
+    sd = _sd_in_units(metric, state) if is_noisy(metric, state) else 0.0
     if sd == 0:
         return f"{least:.2g}" if least else "any"
     half, nearly_all = (max(least, effect * sd) for effect, _ in (POWER[0], POWER[-1]))
     return f"{nearly_all:.2g} nearly always, {half:.2g} about half of the time"
-
-
-def _is_noisy(metric: Metric, state: NoiseState) -> bool:
-    return metric.noise == "always" or (metric.noise == "auto" and state.differed)
 
 
 def _sd_in_units(metric: Metric, state: NoiseState) -> float:

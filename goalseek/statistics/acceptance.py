@@ -14,22 +14,10 @@ from msgspec import Struct, structs
 from goalseek.humanize import format_distinct, format_number, parse_share, pluralize
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Side, Verdict
+from goalseek.statistics import noise
 from goalseek.statistics.comparison import Comparison
 from goalseek.statistics.fixed_seed import MIN_CANDIDATE_RUNS, describe_fixed_seed, has_fixed_seed
 from goalseek.statistics.guards import guard_violation, range_violation
-from goalseek.statistics.noise import (
-    AGREEING_REPEATS,
-    CONFIRMED_KEEPS,
-    MAX_BASELINE_RUNS,
-    MAX_INCUMBENT_RUNS,
-    NoiseState,
-    repeats_of,
-    representative,
-    scale_of,
-    spread,
-    successive_pairs,
-    values_of,
-)
 from goalseek.values import Outcome, Reason, VerifierRun
 
 MIN_INCUMBENT_RUNS = 3
@@ -41,15 +29,7 @@ LEAST_ALPHA, MOST_ALPHA = 0.01, 0.5
 NextStep = Side | Verdict  # whether to measure candidate or incumbent next, or the verdict
 
 
-def baseline_needs_run(metric: Metric, values: Sequence[float]) -> bool:
-    if metric.noise == "none":
-        return not values
-    agree = len(set(values)) <= 1
-    needed = AGREEING_REPEATS + 1 if metric.noise == "auto" and agree else MAX_BASELINE_RUNS
-    return len(values) < needed
-
-
-def alpha_of(metric: Metric, state: NoiseState) -> float:
+def alpha_of(metric: Metric, state: noise.NoiseState) -> float:
     """The share of useless candidates that may be kept; it grows with the share kept of those tested."""
     if metric.alpha is not None:
         return metric.alpha
@@ -73,7 +53,7 @@ class AcceptanceRule(Struct, frozen=True):
     metric: Metric
     guards: Sequence[Guard]
     baseline_guards: Mapping[str, float]
-    state: NoiseState
+    state: noise.NoiseState
     lines_saved: int
 
     def next_step(self, evidence: Evidence) -> NextStep:
@@ -83,7 +63,7 @@ class AcceptanceRule(Struct, frozen=True):
         """
         if evidence.is_incumbent_failing:
             return "incumbent"
-        candidate_values = values_of(evidence.runs, "candidate")
+        candidate_values = noise.values_of(evidence.runs, "candidate")
         if rejection := rejection_of(self.metric, self.guards, evidence):
             return self._reject(() if evidence.failure else candidate_values, rejection)
         if self.state.value is None:
@@ -96,76 +76,69 @@ class AcceptanceRule(Struct, frozen=True):
                     return self._reject(candidate_values, (Reason.GUARD, why))
         return step
 
-    def plain_verdict(self, evidence: Evidence) -> Verdict:
-        """By plain comparison of the runs so far, however noisy the metric is."""
-        verdict = structs.replace(self, metric=structs.replace(self.metric, noise="none")).next_step(evidence)
-        assert isinstance(verdict, Verdict)
-        return verdict
-
     def _compare_runs(self, runs: Sequence[VerifierRun], candidate_values: Sequence[float]) -> NextStep:
         metric, state = self.metric, self.state
         if metric.noise == "none":
             return self._compare_plainly(candidate_values) if candidate_values else "candidate"
-        turns_noisy = not state.differed and any(before != after for before, after in repeats_of(state, runs))
-        if metric.noise == "always" or state.differed or turns_noisy:
+        turns_noisy = not state.differed and any(before != after for before, after in noise.repeats_of(state, runs))
+        if noise.is_noisy(metric, state) or turns_noisy:
             return self._compare_under_noise(runs, candidate_values, turns_noisy)
-        if state.agreed + len(repeats_of(state, [run for run in runs if run.of == "incumbent"])) < AGREEING_REPEATS:
+        incumbent_runs = [run for run in runs if run.of == "incumbent"]
+        if state.agreed + len(noise.repeats_of(state, incumbent_runs)) < noise.AGREEING_REPEATS:
             return "incumbent"
         if not candidate_values:
             return "candidate"
         verdict = self._compare_plainly(candidate_values)
-        if verdict and state.confirmed < CONFIRMED_KEEPS and len(candidate_values) == 1:
+        if verdict and state.confirmed < noise.CONFIRMED_KEEPS and len(candidate_values) == 1:
             return "candidate"
         return verdict
 
     def _compare_plainly(self, values: Sequence[float]) -> Verdict:
         """Keep if strictly better, by ``metric.min_delta`` at least; an exact tie only if it leaves fewer lines."""
-        unit, value, incumbent = self.metric.unit, representative(values), self.state.value
+        unit, value, incumbent = self.metric.unit, noise.representative(values), self.state.value
         assert incumbent is not None
         delta = self._delta(value, incumbent)
         new, old = format_distinct(value, incumbent, unit=unit)
         margin = parse_share(self.metric.min_delta, incumbent)
-
-        def verdict(outcome: Outcome, reason: Reason, why: str) -> Verdict:
-            needed = margin if margin and outcome == Outcome.REVERTED else None
-            return Verdict(outcome, reason, why, value, incumbent, delta, needed=needed)
-
         if delta < 0:
-            why = f"{new} is worse than {old} by {format_number(-delta, unit)}"
-            return verdict(Outcome.REVERTED, Reason.WORSE, why)
-        if delta == 0:
-            if self.lines_saved > 0:
-                lines = pluralize(self.lines_saved, "line")
-                return verdict(Outcome.KEPT, Reason.SIMPLER, f"{new} as before, and {lines} fewer")
-            return verdict(Outcome.REVERTED, Reason.TIE, f"{new} as before, and no fewer lines")
-        if delta < margin:
+            reason, why = Reason.WORSE, f"{new} is worse than {old} by {format_number(-delta, unit)}"
+        elif delta == 0 and self.lines_saved > 0:
+            reason, why = Reason.SIMPLER, f"{new} as before, and {pluralize(self.lines_saved, 'line')} fewer"
+        elif delta == 0:
+            reason, why = Reason.TIE, f"{new} as before, and no fewer lines"
+        elif delta < margin:
             gain, least = format_distinct(delta, margin, unit=unit)
-            why = f"{new} beats {old} by {gain}, less than min_delta, {least}"
-            return verdict(Outcome.REVERTED, Reason.BELOW_MIN_DELTA, why)
-        return verdict(Outcome.KEPT, Reason.BETTER, f"{new} beats {old} by {format_number(delta, unit)}")
+            reason, why = Reason.BELOW_MIN_DELTA, f"{new} beats {old} by {gain}, less than min_delta, {least}"
+        else:
+            reason, why = Reason.BETTER, f"{new} beats {old} by {format_number(delta, unit)}"
+        outcome = Outcome.KEPT if reason in (Reason.SIMPLER, Reason.BETTER) else Outcome.REVERTED
+        needed = margin if margin and outcome == Outcome.REVERTED else None
+        return Verdict(outcome, reason, why, value, incumbent, delta, needed=needed)
 
     def _compare_under_noise(
         self, runs: Sequence[VerifierRun], candidate_values: Sequence[float], turns_noisy: bool
     ) -> NextStep:
         """``turns_noisy``: these runs are the first in which the same code gave two values."""
-        metric, state, incumbent_now = self.metric, self.state, values_of(runs, "incumbent")
-        calibrating = turns_noisy or len(state.pairs) < MAX_BASELINE_RUNS - 1
+        metric, state, incumbent_now = self.metric, self.state, noise.values_of(runs, "incumbent")
+        calibrating = turns_noisy or len(state.pairs) < noise.MAX_BASELINE_RUNS - 1
         reused = [] if calibrating else [run.value for run in state.incumbent if state.clock - run.at <= metric.window]
-        if len(reused) + len(incumbent_now) < (MAX_BASELINE_RUNS if calibrating else 1):
+        if len(reused) + len(incumbent_now) < (noise.MAX_BASELINE_RUNS if calibrating else 1):
             return "incumbent"
         if not candidate_values:
             return "candidate"
         values_now = (*incumbent_now, *candidate_values)
-        scale = scale_of(metric.direction, state.all_positive and all(value > 0 for value in values_now))
-        pairs = successive_pairs(incumbent_now[:MAX_BASELINE_RUNS]) if calibrating else state.pairs
-        sd = spread(scale, pairs, incumbent_now[:MAX_BASELINE_RUNS] if calibrating else reused)
+        scale = noise.scale_of(metric.direction, state.all_positive and all(value > 0 for value in values_now))
+        pairs = noise.successive_pairs(incumbent_now[: noise.MAX_BASELINE_RUNS]) if calibrating else state.pairs
+        sd = noise.spread(scale, pairs, incumbent_now[: noise.MAX_BASELINE_RUNS] if calibrating else reused)
         first = next(index for index, run in enumerate(runs) if run.of == "candidate")
-        before, fresh = values_of(runs[:first], "incumbent"), values_of(runs[first:], "incumbent")
-        values_before = (reused + before)[-MAX_INCUMBENT_RUNS:]
+        before, fresh = noise.values_of(runs[:first], "incumbent"), noise.values_of(runs[first:], "incumbent")
+        values_before = (reused + before)[-noise.MAX_INCUMBENT_RUNS :]
         known = [] if calibrating else [run.value for run in state.incumbent]
         alpha = alpha_of(metric, state)
         bar = math.log((1 - BETA) / alpha)
-        screening = Comparison(scale, sd, values_before, candidate_values[:1], (known + before)[-MAX_INCUMBENT_RUNS:])
+        screening = Comparison(
+            scale, sd, values_before, candidate_values[:1], (known + before)[-noise.MAX_INCUMBENT_RUNS :]
+        )
         if len(candidate_values) == 1 and values_before and screening.gain < 0:
             return self._verdict(screening, Reason.WORSE, None, bar)
         old = reused[-REUSED_IN_TURNS:] + before
@@ -173,10 +146,10 @@ class AcceptanceRule(Struct, frozen=True):
             # The sd is of successive differences, which a shift does not widen.
             shift = abs(scale.x(scale.middle(old)) - scale.x(scale.middle(fresh)))
             old = [] if shift > SHIFT * sd * math.sqrt(1 / len(old) + 1 / len(fresh)) else old
-        incumbent_values = (old + fresh)[-MAX_INCUMBENT_RUNS:]
-        known = (known + incumbent_now)[-MAX_INCUMBENT_RUNS:]
+        incumbent_values = (old + fresh)[-noise.MAX_INCUMBENT_RUNS :]
+        known = (known + incumbent_now)[-noise.MAX_INCUMBENT_RUNS :]
         comparison = Comparison(scale, sd, incumbent_values, candidate_values, known)
-        needed = min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, len(candidate_values)))
+        needed = min(noise.MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, len(candidate_values)))
         if len(incumbent_values) >= MIN_INCUMBENT_RUNS:
             log_odds = comparison.log_odds
             least = metric.max_repeats if comparison.is_wider else min(KEEPING_RUNS, metric.max_repeats)
@@ -209,7 +182,7 @@ class AcceptanceRule(Struct, frozen=True):
         elif reason == Reason.SEED_FIXED:
             why = f"{describe_fixed_seed(len(comparison.candidate))} ({why})"
         elif reason in (Reason.WORSE, Reason.WITHIN_NOISE):
-            most = metric.max_repeats, min(MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, metric.max_repeats))
+            most = metric.max_repeats, min(noise.MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, metric.max_repeats))
             needed = max(comparison.needed_gain(bar, most), margin)
             why = f"{why}, needed {comparison.format_size(needed, metric.unit)}" if needed else why
             reason = reason if gain > 0 else Reason.WORSE if gain < 0 else Reason.TIE
@@ -228,26 +201,22 @@ class AcceptanceRule(Struct, frozen=True):
         verdict = Verdict(Outcome.REVERTED, *why, incumbent=self.state.value)
         if not candidate_values or self.state.value is None:
             return verdict
-        value = representative(candidate_values)
+        value = noise.representative(candidate_values)
         return structs.replace(verdict, value=value, delta=self._delta(value, self.state.value))
 
     def _delta(self, value: float, incumbent: float) -> float:
         return value - incumbent if self.metric.direction == "maximize" else incumbent - value
 
 
-class BaselineRule(Struct, frozen=True):
-    metric: Metric
-    guards: Sequence[Guard]
-    commit: str
-
-    def next_step(self, evidence: Evidence) -> NextStep:
-        """A failure or an invalid value rejects at once."""
-        if rejection := rejection_of(self.metric, self.guards, evidence):
-            return Verdict(Outcome.REVERTED, *rejection)
-        values = values_of(evidence.runs, "candidate")
-        if baseline_needs_run(self.metric, values):
-            return "candidate"
-        agree = "all the same to the last bit" if len(set(values)) == 1 else "not all the same"
-        count = f", {len(values)} runs, {agree}" if len(values) > 1 else ""
-        why = f"measured at {self.commit[:12]}{count}"
-        return Verdict(Outcome.BASELINE, Reason.MEASURED, why, representative(values))
+def next_for_baseline(metric: Metric, guards: Sequence[Guard], commit: str, evidence: Evidence) -> NextStep:
+    """A failure or an invalid value rejects at once; else as many runs as tell whether they differ."""
+    if rejection := rejection_of(metric, guards, evidence):
+        return Verdict(Outcome.REVERTED, *rejection)
+    values = noise.values_of(evidence.runs, "candidate")
+    agree = len(set(values)) <= 1
+    needed = noise.AGREEING_REPEATS + 1 if metric.noise == "auto" and agree else noise.MAX_BASELINE_RUNS
+    if len(values) < (1 if metric.noise == "none" else needed):
+        return "candidate"
+    how = "all the same to the last bit" if agree else "not all the same"
+    count = f", {len(values)} runs, {how}" if len(values) > 1 else ""
+    return Verdict(Outcome.BASELINE, Reason.MEASURED, f"measured at {commit[:12]}{count}", noise.representative(values))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct, structs
 
 from goalseek.humanize import better_or_worse, format_duration, format_gain
-from goalseek.manifest.tables import Manifest
+from goalseek.manifest.tables import Manifest, Metric
 from goalseek.records import IterationRecord
 from goalseek.values import Number, Outcome, Reason, VerifierRun
 
@@ -243,6 +243,11 @@ class NoiseState(Struct, frozen=True):
             agreed=self.agreed + agreed,
             differed=self.differed or has_difference,
         )
+
+
+def is_noisy(metric: Metric, state: NoiseState) -> bool:
+    """Whether runs of the same code count as different: by ``metric.noise``, or because two did differ."""
+    return metric.noise == "always" or (metric.noise == "auto" and state.differed)
 
 
 def values_of(runs: Sequence[VerifierRun], side: str) -> list[float]:

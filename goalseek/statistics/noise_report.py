@@ -124,10 +124,6 @@ def _normal_quantile(probability: float) -> float:
     return NormalDist().inv_cdf(probability)
 
 
-def power_line(sd: float) -> tuple[tuple[float, float], ...]:
-    return tuple((effect * sd, share) for effect, share in POWER)
-
-
 def _drift(scale: Scale, values: Sequence[float]) -> float | None:
     """The change from first to last along Theil and Sen's slope; None unless Kendall's test is sure of one (5%)."""
     xs, count = scale.all(values), len(values)
@@ -185,7 +181,7 @@ def findings(report: NoiseReport, climb: PlannedClimb) -> list[tuple[str, str]]:
         f"{expected_false_keeps(climb.iterations):.1f}, and claim "
         f"{_effect(report, false_gain(report.sd, climb.iterations))} for them"
     )
-    first, *rest = (f"by {_effect(report, effect)} {100 * share:.0f}" for effect, share in power_line(report.sd))
+    first, *rest = (f"by {_effect(report, effect * report.sd)} {100 * share:.0f}" for effect, share in POWER)
     if wished := climb.wished_gain(report.middle):
         repeats = repeats_for(report.sd_in_units, wished)
         need = "one run is enough" if repeats == 1 else f"let the command give the mean of {repeats} runs"

@@ -11,7 +11,7 @@ from itertools import combinations, islice, takewhile
 
 from goalseek.manifest.tables import Metric, Search
 from goalseek.records import IterationRecord
-from goalseek.statistics.noise import NoiseState, mean, median, scale_of, spread, values_of
+from goalseek.statistics.noise import NoiseState, is_noisy, mean, median, scale_of, spread, values_of
 from goalseek.values import Reason
 
 ELIGIBLE = (Reason.WORSE, Reason.WITHIN_NOISE, Reason.TIE, Reason.BELOW_MIN_DELTA)
@@ -28,8 +28,7 @@ Stack = tuple[int, ...]  # the iterations whose changes are tried together, in r
 
 def is_stacking(search: Search, metric: Metric, noise: NoiseState) -> bool:
     """``auto`` stacks if the same code gave different values."""
-    is_noisy = metric.noise == "always" or (metric.noise == "auto" and noise.differed)
-    return search.stack == "always" or (search.stack == "auto" and is_noisy)
+    return search.stack == "always" or (search.stack == "auto" and is_noisy(metric, noise))
 
 
 def next_stack(

@@ -34,8 +34,8 @@ from noise_sessions import next_step, record_of, runs_of
 
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric, Parallel
-from goalseek.phase_values import Verdict
-from goalseek.statistics.acceptance import baseline_needs_run
+from goalseek.phase_values import Evidence, Verdict
+from goalseek.statistics.acceptance import next_for_baseline
 from goalseek.values import Outcome, Reason, VerifierRun
 
 METRIC = Metric(direction="minimize")
@@ -108,7 +108,7 @@ class Climb:
 
     def _measure_baseline(self) -> None:
         values: list[float] = []
-        while baseline_needs_run(METRIC, values):
+        while next_for_baseline(METRIC, (), "", Evidence(runs_of("candidate", *values))) == "candidate":
             values.append(self._value(0.0))
         self.standing = Standing().after(record_of(0, "baseline", runs_of("candidate", *values)))
 

@@ -12,8 +12,8 @@ from noisy import METRIC, NOISY, journal
 from project import FILES, Project, Projects, answer, home
 
 import goalseek
-from goalseek.phase_values import Evidence
-from goalseek.statistics.acceptance import AcceptanceRule, BaselineRule
+from goalseek.loop.phases import verify
+from goalseek.statistics.acceptance import AcceptanceRule
 
 SHORT = {**METRIC, "window": 1}  # the incumbent's runs grow old at once, and are made again
 
@@ -78,13 +78,16 @@ def test_the_rule_is_asked_once_for_each_measurement_and_its_last_answer_is_the_
     noisy.set_manifest({"metric": SHORT, "guard": [{"query": "size", "max": 20}]})
     noisy.set_moves(answer(90), answer(9000, size=30))
     asked: list[int] = []
-    for rule in (AcceptanceRule, BaselineRule):
 
-        def ask(self: Any, evidence: Evidence, usual: Any = rule.next_step) -> Any:
-            asked.append(len(evidence.runs))
-            return usual(self, evidence)
+    def counted(rule: Any) -> Any:
+        def ask(*arguments: Any) -> Any:
+            asked.append(len(arguments[-1].runs))
+            return rule(*arguments)
 
-        monkeypatch.setattr(rule, "next_step", ask)
+        return ask
+
+    monkeypatch.setattr(AcceptanceRule, "next_step", counted(AcceptanceRule.next_step))
+    monkeypatch.setattr(verify, "next_for_baseline", counted(verify.next_for_baseline))
     records = list(goalseek.iterate(goalseek.load(noisy.manifest), iterations=2))
     assert [record.reason for record in records] == ["measured", "better", "guard"]
     assert all(len(record.runs) > 2 for record in records)

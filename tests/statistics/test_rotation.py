@@ -14,16 +14,10 @@ from records import iteration
 from goalseek.manifest.tables import Search
 from goalseek.records import IterationRecord, MetricResult
 from goalseek.statistics.noise import scale_of
-from goalseek.statistics.rotation import (
-    MAX_KEPT,
-    Proposer,
-    Rotation,
-    author_of,
-    proposers_of,
-)
+from goalseek.statistics.rotation import MAX_KEPT, Proposer, Rotation, author_of, proposers_of
 from goalseek.values import STACK, Reason, Usage
 
-SEARCH = Search(rotate=("b", "c"), plateau=3)
+SEARCH, FRESH = Search(rotate=("b", "c"), plateau=3), Search(rotate=("fresh",), plateau=2)
 LOWER, HIGHER, PLAIN = scale_of("minimize", True), scale_of("maximize", True), scale_of("maximize", False)
 DOLLAR = Usage(100, 0, 10, cost_usd=1.0)
 
@@ -66,44 +60,41 @@ def worse(count: int) -> list[str]:
     return ["reverted"] * count
 
 
-def test_each_has_a_turn_of_as_many_iterations_before_one_has_its_second() -> None:
+@pytest.mark.parametrize(
+    ("search", "outcomes", "turns"),
+    [
+        pytest.param(SEARCH, worse(19), "aaabbbcccaaabbbccca", id="each as many before a second"),
+        pytest.param(Search(plateau=3), worse(9), "a" * 9, id="one alone"),
+        pytest.param(FRESH, worse(8), "aaffaaff", id="fresh"),
+        pytest.param(SEARCH, [*worse(4), "kept", *worse(4)], "aaabbbbbc", id="b kept a change and stays"),
+        pytest.param(SEARCH, [*worse(2), "kept", *worse(4)], "aaaaaab", id="a kept a change and stays"),
+        pytest.param(SEARCH, [*worse(2), "failed", "failed", *worse(2)], "aaaaab", id="a failed call is no try"),
+        pytest.param(FRESH, [*worse(2), "kept", *worse(3)], "aafffa", id="fresh kept a change and stays"),
+    ],
+)
+def test_a_turn_lasts_until_a_plateau(search: Search, outcomes: list[str], turns: str) -> None:
+    night = Night(search)
+    assert night.play(*outcomes) == turns
+    if search == FRESH:
+        names = {"a": 0, "a fresh": outcomes.count("kept")}
+        assert {each.name: each.kept for each in proposers_of(night.rotation, LOWER)} == names
+
+
+def test_who_has_the_turn_has_substitutes_in_order_but_not_the_provider_before_a_plateau() -> None:
     night = Night()
-    assert night.play(*worse(11)) == "aaabbbcccaa"
-    assert night.play(*worse(8)) == "abbbccca"
-    assert Night(Search(plateau=3)).play(*worse(9)) == "a" * 9
-    assert Night(Search(rotate=("fresh",), plateau=2)).play(*worse(8)) == "aaffaaff"
-
-
-def test_who_kept_the_last_change_stays_until_the_next_plateau() -> None:
-    night = Night()
-    assert night.play(*worse(4), "kept", *worse(4)) == "aaabbbbbc"
-    night = Night()
-    assert night.play(*worse(2), "kept", *worse(4)) == "aaaaaab"
-
-
-def test_a_failed_call_is_no_try() -> None:
-    assert Night().play(*worse(2), "failed", "failed", *worse(2)) == "aaaaab"
-
-
-def test_a_substitute_that_keeps_a_change_has_the_turn_and_a_fallback_gives_it_back() -> None:
-    night = Night()
+    assert night.turn() == ("a",)
     night.play(*worse(3))
     assert night.turn() == ("b", "c"), "where b is closed c is asked, before the provider itself"
     night.play("kept", author="c")
-    assert night.turn() == ("c", "b")
+    assert night.turn() == ("c", "b"), "a substitute that keeps a change has the turn"
     night.play("kept", author="a fallback")
     assert night.turn() == ("a",), "it has its fallback itself"
     night.play(*worse(1))
     assert night.turn() == ("a",)
-
-
-def test_the_provider_has_substitutes_in_a_turn_after_a_plateau_but_not_before_one() -> None:
-    night = Night()
-    assert night.turn() == ("a",)
-    night.play(*worse(9))
-    assert night.turn() == ("a", "b", "c"), "a that is closed would make all of them wait"
-    night.play(*worse(1))
-    assert night.turn() == ("a", "b", "c")
+    night.play(*worse(8))
+    for _ in range(2):
+        assert night.turn() == ("a", "b", "c"), "a that is closed would make all of them wait"
+        night.play(*worse(1))
     night.play("kept")
     assert night.turn() == ("a",)
 
@@ -138,12 +129,6 @@ def test_a_stack_is_a_try_but_begins_no_turn() -> None:
     night.play("reverted", author=STACK)
     assert night.why() == "b: 4 iterations without a kept change"
     assert night.play(*worse(3)) == "bbb"
-
-
-def test_a_fresh_turn_that_kept_a_change_stays_and_is_a_proposer_of_its_own() -> None:
-    night = Night(Search(rotate=("fresh",), plateau=2))
-    assert night.play(*worse(2), "kept", *worse(3)) == "aafffa"
-    assert {each.name: each.kept for each in proposers_of(night.rotation, LOWER)} == {"a": 0, "a fresh": 1}
 
 
 def test_who_is_asked_in_a_fresh_turn_of_a_closed_provider_proposes_under_its_own_name() -> None:

@@ -193,7 +193,7 @@ def _figures(
         "sd_interval": report.interval,
         **{name: getattr(report, name) for name in ("sd_in_units", "outliers", "skew", "drift")},
         "greedy": {"iterations": count, "false_keeps": false_keeps, "claimed": claimed},
-        "power": [{"effect": effect, "kept": share} for effect, share in noise_report.power_line(report.sd)],
+        "power": [{"effect": effect * report.sd, "kept": share} for effect, share in noise_report.POWER],
         "min_delta": wished,
         "repeats": noise_report.repeats_for(report.sd_in_units, wished) if wished else None,
         "advice": noise_report.advice(report, climb),

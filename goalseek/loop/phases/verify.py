@@ -14,7 +14,7 @@ from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration
 from goalseek.measurement.measure import MeasurementSpec, add_measurement
 from goalseek.phase_values import Candidate, Change, Evidence, Verdict
-from goalseek.statistics.acceptance import AcceptanceRule, BaselineRule
+from goalseek.statistics.acceptance import AcceptanceRule, next_for_baseline
 from goalseek.statistics.noise import setting_of
 from goalseek.values import Outcome, Phase
 from goalseek.workspace.places import BenchName
@@ -76,7 +76,7 @@ def _next_baseline_measurement(
     config, pool = iteration.config, iteration.standing.pooled(candidate.tree, ruler)
     if pool and not evidence.runs:
         return partial(evidence_from_pool, pool, iteration.folder)
-    step = BaselineRule(config.manifest.metric, config.manifest.guard, candidate.commit).next_step(evidence)
+    step = next_for_baseline(config.manifest.metric, config.manifest.guard, candidate.commit, evidence)
     if isinstance(step, Verdict):
         return step
     seed = iteration.seed(len(evidence.runs) + 1)
