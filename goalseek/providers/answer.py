@@ -7,7 +7,7 @@ from pathlib import Path
 
 from goalseek.disk import open_regular
 from goalseek.errors import Rejected
-from goalseek.providers.preset import count, dollars, json_or_none
+from goalseek.providers.preset import count, json_or_none, number
 from goalseek.providers.provider import Reply
 from goalseek.values import Outcome, Phase, Reason, Usage
 
@@ -101,9 +101,5 @@ def read_usage(path: Path) -> Usage:
             report = json_or_none(file.read(USAGE_LIMIT))
     except OSError:
         return Usage()
-    return Usage(
-        count(report, "input_tokens"),
-        count(report, "cached_tokens"),
-        count(report, "output_tokens"),
-        dollars(report, "cost_usd"),
-    )
+    fresh, cached, output = (count(report, f"{name}_tokens") for name in ("input", "cached", "output"))
+    return Usage(fresh, cached, output, number(report, "cost_usd"))

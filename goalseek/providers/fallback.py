@@ -46,9 +46,6 @@ _DECLARED: dict[Kind, Meaning] = {
     "crashed": Meaning.FAILED,
 }
 PAST_LIMIT = "the provider ran past its limit ({:.0f}s)"
-RATE_LIMITED = 429
-_AUTH = (401, 402, 403, 407)
-_TRANSIENT = (408, 409, 425)
 RETRY_SECONDS = (2.0, 8.0, 30.0)
 LOOK_SECONDS = (60.0, 120.0, 240.0, 480.0, 900.0)
 SHORT_WAIT = 60.0
@@ -75,14 +72,6 @@ class Failed(Rejected):
 
 class SessionGone(Failed):
     """The program did not find the session to resume."""
-
-
-def kind_of_status(status: int) -> Kind:
-    if status == RATE_LIMITED:
-        return "rate_limited"
-    if status in _AUTH:
-        return "auth"
-    return "transient" if status in _TRANSIENT or 500 <= status < 600 else "crashed"
 
 
 def run_program(call: Call, spec: LaunchSpec) -> ProgramResult:

@@ -14,6 +14,9 @@ from goalseek.values import Usage
 
 MOST = 10**15  # above any count of tokens, dollars or seconds
 _MOST_TEXT = 300
+RATE_LIMITED = 429
+_AUTH = (401, 402, 403, 407)
+_TRANSIENT = (408, 409, 425)
 Kind = Literal["rate_limited", "auth", "transient", "later", "timeout", "crashed", "undeclared"]
 
 
@@ -90,6 +93,22 @@ class Preset(Struct, frozen=True):
     version: tuple[str, ...] = ("--version",)
 
 
+def kind_of(status: object, name: str = "", kinds: Mapping[str, Kind] = {}) -> Kind:
+    """The kind of an error by its HTTP status, or else by the name that declares it; "crashed" if that is unknown."""
+    if not isinstance(status, int):
+        return kinds.get(name, "crashed") if name else "undeclared"
+    if status == RATE_LIMITED:
+        return "rate_limited"
+    if status in _AUTH:
+        return "auth"
+    return "transient" if status in _TRANSIENT or 500 <= status < 600 else "crashed"
+
+
+def usage_of(whole: int, cached: int, output: int, cost: float | None = None) -> Usage:
+    """The usage of an agent whose ``whole`` input includes the ``cached`` tokens."""
+    return Usage(max(whole - cached, 0), cached, output, cost)
+
+
 def json_or_none(text: str | bytes) -> Any:
     try:
         return json.loads(text)
@@ -109,7 +128,8 @@ def count(value: Any, *keys: str) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else 0
 
 
-def dollars(value: Any, *keys: str) -> float | None:
+def number(value: Any, *keys: str) -> float | None:
+    """The dollars or seconds at this path of keys; None if absent."""
     value = inner(value, *keys)
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < MOST
     return float(value) if is_number else None

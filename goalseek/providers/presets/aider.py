@@ -7,7 +7,7 @@ import re
 from msgspec import structs
 
 from goalseek.providers.credentials import api_keys
-from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, dollars, inner, json_or_none
+from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, inner, json_or_none, number
 from goalseek.values import Usage
 
 _ANSWERS, _EVENTS, _CHAT = "answers.txt", "events.jsonl", "chat.md"
@@ -30,8 +30,8 @@ def read(printed: Printed) -> Answer:
             sent, received = (count(event, "properties", f"{name}_tokens") for name in ("prompt", "completion"))
             failure = None if received else "crashed"
             if received:
-                usage = usage.plus(Usage(sent, 0, received, dollars(event, "properties", "cost")))
-    cached = sum(round(float(number) * _SCALE[unit]) for number, unit in _CACHED.findall(printed.stdout))
+                usage = usage.plus(Usage(sent, 0, received, number(event, "properties", "cost")))
+    cached = sum(round(float(digits) * _SCALE[unit]) for digits, unit in _CACHED.findall(printed.stdout))
     cached = min(cached, usage.input_tokens)
     usage = structs.replace(usage, input_tokens=usage.input_tokens - cached, cached_tokens=cached)
     if printed.exit_code:

@@ -6,15 +6,17 @@ from typing import Any
 
 from msgspec import structs
 
+from goalseek.providers import preset
 from goalseek.providers.credentials import Credential, api_keys
-from goalseek.providers.fallback import RATE_LIMITED, kind_of_status
-from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
+from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble
 from goalseek.values import Usage
 
 _READING = "Read,Glob,Grep"
 _EDITING = "Edit,Write,Read,Glob,Grep"
 _SKIP = "--dangerously-skip-permissions"
 _TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
+_OF_ANSWER = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+_OF_MODEL = ("inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens", "outputTokens")
 _KINDS: dict[str, Kind] = {
     "authentication_failed": "auth",
     "oauth_org_not_allowed": "auth",
@@ -39,12 +41,12 @@ def read(printed: Printed) -> Answer:
         if row.get("type") == "result":
             result = row
         elif row.get("type") == "assistant":
-            declared = text_of(row, "error")
+            declared = preset.text_of(row, "error")
             answers.update(_answer_usage(row))
-        elif row.get("type") == "rate_limit_event" and inner(row, "rate_limit_info", "status") == "rejected":
-            reset = dollars(row, "rate_limit_info", "resetsAt") or reset
-        elif row.get("subtype") == "api_retry" and row.get("error_status") == RATE_LIMITED and reset is None:
-            reset = (dollars(row, "retry_delay_ms") or 0.0) / 1000 or None
+        elif row.get("type") == "rate_limit_event" and preset.inner(row, "rate_limit_info", "status") == "rejected":
+            reset = preset.number(row, "rate_limit_info", "resetsAt") or reset
+        elif row.get("subtype") == "api_retry" and preset.kind_of(row.get("error_status")) == "rate_limited":
+            reset = reset or (preset.number(row, "retry_delay_ms") or 0.0) / 1000 or None
     whole_session: tuple[str, ...]
     if not result:
         stored: dict[str, Usage] = {}
@@ -54,50 +56,37 @@ def read(printed: Printed) -> Answer:
         # The session's file has an answer's final usage, the printed line an early one.
         used = {name: stored.get(name, usage) for name, usage in answers.items()} or stored
         usage, whole_session = Usage.total(used.values()), () if answers or not stored else _TOKENS
-        trouble = Trouble(_kind(None, declared), "it printed no result")
+        trouble = Trouble(preset.kind_of(None, declared, _KINDS), "it printed no result")
         return Answer("", usage, session, trouble=trouble, whole_session=whole_session)
     by_model = result.get("modelUsage")
     models: dict[str, Any] = by_model if isinstance(by_model, dict) else {}
-    model = max(models, key=lambda name: count(models, name, "outputTokens")) if models else ""
-    usage, whole_session = _usage(result, models)
+    model = max(models, key=lambda name: preset.count(models, name, "outputTokens")) if models else ""
+    cost = preset.number(result, "total_cost_usd")
+    usage, whole_session = Usage.total(_usage(row, _OF_MODEL) for row in models.values()), (*_TOKENS, "cost_usd")
+    if not usage.tokens:  # then the only counts are those of the main conversation in this call
+        usage, whole_session = _usage(result.get("usage")), ("cost_usd",) if cost else ()
+    usage = structs.replace(usage, cost_usd=cost)
     text = result.get("result") if isinstance(result.get("result"), str) else ""
     if not result.get("is_error") or result.get("subtype") in ("error_max_turns", "error_max_budget_usd"):
         return Answer(str(text), usage, session, model, whole_session=whole_session)
     status = result.get("api_error_status")
-    kind = _kind(status, declared)
-    trouble = Trouble(kind, text_of(text) or f"status {status}", reset if kind == "rate_limited" else None)
+    kind = preset.kind_of(None, declared, _KINDS)
+    if kind in ("crashed", "undeclared"):  # the declared error goes before the status, which is 400 without credit
+        kind = preset.kind_of(status, declared, _KINDS)
+    trouble = Trouble(kind, preset.text_of(text) or f"status {status}", reset if kind == "rate_limited" else None)
     if result.get("subtype") == "error_during_execution" and not whole_session:
         session = ""  # it repeats the name that it was given, of a session that it did not find
     return Answer("", usage, session, model, trouble, whole_session=whole_session)
 
 
-def _kind(status: object, declared: str) -> Kind:
-    """By the error that the last answer declares, or else by the HTTP status: without credit that is 400."""
-    kind = _KINDS.get(declared, "crashed") if declared else "undeclared"
-    return kind_of_status(status) if isinstance(status, int) and kind in ("crashed", "undeclared") else kind
-
-
 def _answer_usage(row: dict[str, Any]) -> dict[str, Usage]:
-    usage = _counts(inner(row, "message", "usage"))
-    return {str(inner(row, "message", "id")): usage} if usage.tokens else {}
+    usage = _usage(preset.inner(row, "message", "usage"))
+    return {str(preset.inner(row, "message", "id")): usage} if usage.tokens else {}
 
 
-def _counts(row: Any) -> Usage:
-    fresh = count(row, "input_tokens") + count(row, "cache_creation_input_tokens")
-    return Usage(fresh, count(row, "cache_read_input_tokens"), count(row, "output_tokens"))
-
-
-def _usage(result: dict[str, Any], models: dict[str, Any]) -> tuple[Usage, tuple[str, ...]]:
-    """Usage of all models, and its fields that are totals of the session."""
-    cost = dollars(result, "total_cost_usd")
-    usage = Usage()
-    for row in models.values():
-        fresh = count(row, "inputTokens") + count(row, "cacheCreationInputTokens")
-        usage = usage.plus(Usage(fresh, count(row, "cacheReadInputTokens"), count(row, "outputTokens")))
-    if usage.tokens:
-        return structs.replace(usage, cost_usd=cost), (*_TOKENS, "cost_usd")
-    # This field counts the main conversation and this call only.
-    return structs.replace(_counts(result.get("usage")), cost_usd=cost), ("cost_usd",) if cost else ()
+def _usage(row: Any, names: tuple[str, ...] = _OF_ANSWER) -> Usage:
+    fresh, stored, cached, output = (preset.count(row, name) for name in names)
+    return Usage(fresh + stored, cached, output)
 
 
 PRESET = Preset(

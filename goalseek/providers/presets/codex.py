@@ -7,11 +7,10 @@ from typing import Any
 
 from goalseek.providers import preset
 from goalseek.providers.credentials import Credential, api_keys
-from goalseek.providers.fallback import kind_of_status
-from goalseek.values import Usage
+from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble
 
 _STATUS = re.compile(r"(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b")
-_KINDS: dict[str, preset.Kind] = {
+_KINDS: dict[str, Kind] = {
     "usage_limit_exceeded": "rate_limited",
     "server_overloaded": "transient",
     "internal_server_error": "transient",
@@ -31,7 +30,7 @@ _PROVIDER = (
 )
 
 
-def read(printed: preset.Printed) -> preset.Answer:
+def read(printed: Printed) -> Answer:
     """The last message in lines of JSON is the answer; the session's file in its HOME has what they lack."""
     text, session = "", ""
     total: Any = None
@@ -56,55 +55,52 @@ def read(printed: preset.Printed) -> preset.Answer:
             if kind == "token_count":
                 total = preset.inner(event, "info", "total_token_usage") or total
                 windows = [preset.inner(event, "rate_limits", name) for name in ("primary", "secondary")]
-                spent = [window for window in windows if (preset.dollars(window, "used_percent") or 0) >= _USED_UP]
-                reset = max((preset.dollars(window, "resets_at") or 0 for window in spent), default=0) or None
+                spent = [window for window in windows if (preset.number(window, "used_percent") or 0) >= _USED_UP]
+                reset = max((preset.number(window, "resets_at") or 0 for window in spent), default=0) or None
             elif row.get("type") == "token_usage_record":
                 total = preset.inner(event, "thread_token_usage") or total
             elif kind == "task_complete":
                 error = preset.inner(event, "error")  # the last turn's
         trouble = _trouble(failed, error, reset)
-    whole, cached = (preset.count(total, name) for name in ("input_tokens", "cached_input_tokens"))
-    usage = Usage(max(whole - cached, 0), cached, preset.count(total, "output_tokens"))
+    names = ("input_tokens", "cached_input_tokens", "output_tokens")
+    usage = preset.usage_of(*(preset.count(total, name) for name in names))
     whole_session = ("input_tokens", "cached_tokens", "output_tokens") if total is not None else ()
-    return preset.Answer("" if trouble else text, usage, session, "", trouble, whole_session=whole_session)
+    return Answer("" if trouble else text, usage, session, "", trouble, whole_session=whole_session)
 
 
-def _trouble(failed: str | None, error: Any, reset: float | None) -> preset.Trouble:
+def _trouble(failed: str | None, error: Any, reset: float | None) -> Trouble:
     why = failed or preset.text_of(error, "message") or "it completed no turn"
     declared = preset.inner(error, "codex_error_info")
     name, details = next(iter(declared.items()), ("", None)) if isinstance(declared, dict) else (declared, None)
     match = _STATUS.match(why)
     status = int(match[1]) if match else preset.inner(details, "http_status_code")
-    if isinstance(status, int):
-        kind = kind_of_status(status)
-    elif isinstance(preset.json_or_none(why), dict):  # the body of an answer with status 400
-        kind = "crashed"
-    else:
-        kind = _KINDS.get(str(name), "crashed") if name else "undeclared"
-    return preset.Trouble(kind, why, reset if kind == "rate_limited" else None)
+    if not isinstance(status, int) and isinstance(preset.json_or_none(why), dict):
+        status = 400  # whose answer has no other text than its body
+    kind = preset.kind_of(status, str(name or ""), _KINDS)
+    return Trouble(kind, why, reset if kind == "rate_limited" else None)
 
 
-PRESET = preset.Preset(
+PRESET = Preset(
     name="codex",
     program="codex",
     install="npm install -g @openai/codex",
     tried="0.169.0",
     parts=(
-        preset.Part(("exec",)),
-        preset.Part(("resume",), ("session",)),
-        preset.Part(("--json", "--skip-git-repo-check")),
-        preset.Part(("-m", "{model}"), ("model",)),
-        preset.Part(("-c", "skills.include_instructions=false", "-c", _PROVIDER)),
-        preset.Part(("-c", "features.unbounded_connection_retries=false")),  # or it waits for its endpoint by itself
-        preset.Part(("-c", 'web_search="disabled"'), ("no_search",)),
-        preset.Part(("-c", "model_provider=goalseek", "-c", 'model_providers.goalseek.env_key="{key}"'), ("key",)),
-        preset.Part(("-c", "model_provider=goalseek"), ("endpoint",)),
-        preset.Part(("-c", 'model_providers.goalseek.base_url="{endpoint}/v1"'), ("endpoint",)),
-        preset.Part(("--dangerously-bypass-approvals-and-sandbox",), ("confined",)),
-        preset.Part(("-c", 'sandbox_mode="read-only"'), ("plan", "unconfined")),
-        preset.Part(("-c", 'sandbox_mode="workspace-write"'), ("apply", "unconfined")),
-        preset.Part(("{session}",), ("session",)),
-        preset.Part(("-",)),
+        Part(("exec",)),
+        Part(("resume",), ("session",)),
+        Part(("--json", "--skip-git-repo-check")),
+        Part(("-m", "{model}"), ("model",)),
+        Part(("-c", "skills.include_instructions=false", "-c", _PROVIDER)),
+        Part(("-c", "features.unbounded_connection_retries=false")),  # or it waits for its endpoint by itself
+        Part(("-c", 'web_search="disabled"'), ("no_search",)),
+        Part(("-c", "model_provider=goalseek", "-c", 'model_providers.goalseek.env_key="{key}"'), ("key",)),
+        Part(("-c", "model_provider=goalseek"), ("endpoint",)),
+        Part(("-c", 'model_providers.goalseek.base_url="{endpoint}/v1"'), ("endpoint",)),
+        Part(("--dangerously-bypass-approvals-and-sandbox",), ("confined",)),
+        Part(("-c", 'sandbox_mode="read-only"'), ("plan", "unconfined")),
+        Part(("-c", 'sandbox_mode="workspace-write"'), ("apply", "unconfined")),
+        Part(("{session}",), ("session",)),
+        Part(("-",)),
     ),
     read=read,
     credentials=(

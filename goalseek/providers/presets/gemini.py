@@ -6,9 +6,9 @@ import json
 import re
 from itertools import islice
 
+from goalseek.providers import preset
 from goalseek.providers.credentials import Credential, api_keys
-from goalseek.providers.fallback import kind_of_status
-from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, inner, json_or_none, text_of
+from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble
 from goalseek.values import Usage
 
 _SHELL = ("run_shell_command",)
@@ -18,7 +18,7 @@ _POLICY, _WEB_POLICY = ".gemini/policies/goalseek.toml", ".gemini/policies/web.t
 _AUTH_EXIT = 41
 _TURNS_EXIT = 53
 _REFUSED_EXITS = (42, 44, 52, 54)  # its input, sandbox, settings or a tool is wrong
-_LEAST_STATUS = 400
+_STATUSES = (401, 403, 429, 500, 502, 503, 504, 529)
 _KNOWN_KEYS = {"response", "stats", "error"}
 _OBJECTS_LIMIT = 50
 _RESET = re.compile(r"^Suggested retry after (\d{1,9}(?:\.\d+)?)s\.$", re.MULTILINE)
@@ -27,40 +27,41 @@ _RESET = re.compile(r"^Suggested retry after (\d{1,9}(?:\.\d+)?)s\.$", re.MULTIL
 def read(printed: Printed) -> Answer:
     """One JSON object; a failure's status is its ``error.code``, or the exit code, which is the status modulo 256."""
     document = _document(printed.stdout) or _document(printed.stderr) or {}
-    models = inner(document, "stats", "models")
+    models = preset.inner(document, "stats", "models")
     usage, model = Usage(), ""
     for name, stats in (models if isinstance(models, dict) else {}).items():
-        tokens = inner(stats, "tokens")
-        usage = usage.plus(_usage(tokens, count(tokens, "prompt"), count(tokens, "candidates")))
+        usage = usage.plus(_usage(preset.inner(stats, "tokens"), "prompt", "candidates"))
         model = model or name
     if not model:
         answers: dict[str, Usage] = {}
         for row in printed.rows(".gemini/tmp/*/chats/session-*.jsonl"):
             # A call begins with a ``startTime``; one that resumes sets the session, in another minute only that.
-            if row.get("startTime") or inner(row, "$set", "sessionId"):
+            if row.get("startTime") or preset.inner(row, "$set", "sessionId"):
                 answers = {}
             elif row.get("type") == "gemini":
-                tokens = row.get("tokens")
-                answers[str(row.get("id"))] = _usage(tokens, count(tokens, "input"), count(tokens, "output"))
+                answers[str(row.get("id"))] = _usage(row.get("tokens"), "input", "output")
         usage = Usage.total(answers.values())
-    session = text_of(document, "session_id")
+    session = preset.text_of(document, "session_id")
     if document and printed.exit_code in (0, _TURNS_EXIT) and not document.get("error"):
         return Answer(str(document.get("response") or ""), usage, session, model)
-    message = inner(document, "error", "message")
-    error = inner(json_or_none(str(message)), "error")  # the API's, if the message is its whole answer
-    why = text_of(error, "message") or text_of(message) or f"it ended with {printed.exit_code}"
-    kind = _kind(inner(document, "error", "code"), printed.exit_code)
-    details = inner(error, "details")
-    if isinstance(details, list) and any(inner(detail, "reason") == "API_KEY_INVALID" for detail in details):
-        kind = "auth"  # its status is 400 then
+    message = preset.inner(document, "error", "message")
+    error = preset.inner(preset.json_or_none(str(message)), "error")  # the API's, if the message is its whole answer
+    why = preset.text_of(error, "message") or preset.text_of(message) or f"it ended with {printed.exit_code}"
+    code, details = preset.inner(document, "error", "code"), preset.inner(error, "details")
+    statuses = [code] if isinstance(code, int) and code >= 400 else []
+    statuses += [status for status in _STATUSES if status % 256 == printed.exit_code]
+    kind = preset.kind_of(statuses[0] if statuses else None, "refused" if printed.exit_code in _REFUSED_EXITS else "")
+    reasons = [preset.inner(detail, "reason") for detail in details] if isinstance(details, list) else []
+    if "API_KEY_INVALID" in reasons or _AUTH_EXIT in (code, printed.exit_code):  # the former has status 400
+        kind = "auth"
     reset = _RESET.search(str(message))
     return Answer("", usage, session, model, Trouble(kind, why, float(reset[1]) if reset else None))
 
 
-def _usage(tokens: object, prompt: int, output: int) -> Usage:
-    cached = count(tokens, "cached")
-    fresh = max(prompt - cached, 0) + count(tokens, "tool")
-    return Usage(fresh, cached, output + count(tokens, "thoughts"))
+def _usage(tokens: object, input_name: str, output_name: str) -> Usage:
+    names = (input_name, "cached", output_name, "thoughts", "tool")
+    whole, cached, output, thoughts, tool = (preset.count(tokens, name) for name in names)
+    return preset.usage_of(whole, cached, output + thoughts).plus(Usage(tool))
 
 
 def _document(text: str) -> dict[str, object] | None:
@@ -74,16 +75,6 @@ def _document(text: str) -> dict[str, object] | None:
         if _KNOWN_KEYS & document.keys():
             return dict(document)
     return None
-
-
-def _kind(code: object, exit_code: int) -> Kind:
-    if code == _AUTH_EXIT or exit_code == _AUTH_EXIT:
-        return "auth"
-    statuses = [code] if isinstance(code, int) and code >= _LEAST_STATUS else []
-    statuses += [status for status in (401, 403, 429, 500, 502, 503, 504, 529) if status % 256 == exit_code]
-    if statuses:
-        return kind_of_status(statuses[0])
-    return "crashed" if exit_code in _REFUSED_EXITS else "undeclared"
 
 
 def _settings(login: str) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from msgspec import structs
 
+from goalseek.providers import preset
 from goalseek.providers.credentials import api_keys
-from goalseek.providers.fallback import kind_of_status
-from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, dollars, inner, json_or_none
+from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble
 from goalseek.values import Usage
 
 _TRAJECTORY = "trajectory.json"
@@ -28,36 +27,29 @@ _STATUS = re.compile(r"^(?:openai\.\w+: Error code: |[\w.]*HTTPStatusError: \w+ 
 
 def read(printed: Printed) -> Answer:
     """The trajectory file has submission, cost, tokens of each answer, and exit status."""
-    trajectory = json_or_none(printed.read(_TRAJECTORY))
-    info = inner(trajectory, "info")
+    trajectory = preset.json_or_none(printed.read(_TRAJECTORY))
+    info = preset.inner(trajectory, "info")
     if not isinstance(info, dict):
         why = f"it ended with {printed.exit_code} and left no trajectory that can be read"
         return Answer(trouble=Trouble("undeclared", why))
     usage, texts = Usage(), []
-    messages = inner(trajectory, "messages") or []
+    messages = preset.inner(trajectory, "messages") or []
     for message in messages:
-        tokens = inner(message, "extra", "response", "usage")
-        cached = count(tokens, "prompt_tokens_details", "cached_tokens")
-        fresh = max(count(tokens, "prompt_tokens") - cached, 0)
-        usage = usage.plus(Usage(fresh, cached, count(tokens, "completion_tokens")))
-        if inner(message, "role") == "assistant" and isinstance(inner(message, "content"), str):
+        tokens = preset.inner(message, "extra", "response", "usage")
+        paths = (("prompt_tokens",), ("prompt_tokens_details", "cached_tokens"), ("completion_tokens",))
+        usage = usage.plus(preset.usage_of(*(preset.count(tokens, *path) for path in paths)))
+        if preset.inner(message, "role") == "assistant" and isinstance(preset.inner(message, "content"), str):
             texts.append(message["content"])
-    usage = structs.replace(usage, cost_usd=dollars(info, "model_stats", "instance_cost"))
+    usage = structs.replace(usage, cost_usd=preset.number(info, "model_stats", "instance_cost"))
     status = str(info.get("exit_status") or "")
     if status in _ENDED_WELL:
         return Answer("\n".join([*texts, str(info.get("submission") or "")]), usage)
     if not status:
         return Answer("", usage, trouble=Trouble("undeclared", f"it ended with {printed.exit_code} before it was done"))
-    return Answer("", usage, trouble=_trouble(status, messages))
-
-
-def _trouble(status: str, messages: Any) -> Trouble:
-    """The exit status is an exception's name; HTTP statuses are in its traceback."""
-    # litellm gives some statuses other names, by the server's text.
-    codes = _STATUS.findall(str(inner(messages[-1], "extra", "traceback"))) if messages else []
-    if codes:
-        return Trouble(kind_of_status(int(codes[0])), f"it ended by {status} ({codes[0]})")
-    return Trouble(_KINDS.get(status, "crashed"), f"it ended by {status}")
+    # The exit status is an exception's name. litellm gives some HTTP statuses other names, by the server's text.
+    codes = _STATUS.findall(str(preset.inner(messages[-1], "extra", "traceback"))) if messages else []
+    why = f"it ended by {status} ({codes[0]})" if codes else f"it ended by {status}"
+    return Answer("", usage, trouble=Trouble(preset.kind_of(int(codes[0]) if codes else None, status, _KINDS), why))
 
 
 PRESET = Preset(

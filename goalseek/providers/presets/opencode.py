@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from goalseek.providers.credentials import Credential, api_keys
-from goalseek.providers.fallback import kind_of_status
-from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, dollars, inner, text_of
+from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble, count, inner, kind_of, number, text_of
 from goalseek.values import Usage
 
 
@@ -26,7 +25,7 @@ def read(printed: Printed) -> Answer:
             tokens = inner(part, "tokens")
             fresh = count(tokens, "input") + count(tokens, "cache", "write")
             output = count(tokens, "output") + count(tokens, "reasoning")
-            usage = usage.plus(Usage(fresh, count(tokens, "cache", "read"), output, dollars(part, "cost")))
+            usage = usage.plus(Usage(fresh, count(tokens, "cache", "read"), output, number(part, "cost")))
         elif kind == "error":
             failed = row
     if failed is not None:
@@ -47,7 +46,7 @@ def _trouble(error: Any) -> Trouble:
     if not isinstance(status, int):
         return Trouble("transient" if inner(error, "data", "isRetryable") else "crashed", why)
     later = inner(error, "data", "responseHeaders", "retry-after")
-    return Trouble(kind_of_status(status), why, float(later) if isinstance(later, str) and later.isdigit() else None)
+    return Trouble(kind_of(status), why, float(later) if isinstance(later, str) and later.isdigit() else None)
 
 
 def with_endpoint(endpoint: str, model: str) -> Mapping[str, str]:
