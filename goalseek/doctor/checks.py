@@ -33,7 +33,7 @@ from goalseek.proposal.launch import AgentLaunch, forget_calls
 from goalseek.proposal.usage import forecast_cost
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
-from goalseek.providers.fallback import IN_WORDS, Failed, Meaning, interpret
+from goalseek.providers.fallback import KINDS, Failed, Meaning, interpret
 from goalseek.providers.provider import Call, LaunchSpec, Provider, WritableFile
 from goalseek.providers.registry import WITHOUT_PROGRAM, advise_provider, manifest_commands
 from goalseek.sandbox import level
@@ -178,7 +178,9 @@ def _login(provider: CommandProvider) -> Finding:
     login = provider.login()
     if login.billing:
         about = "; its cost is shown as about, and is no limit" if provider.is_subscription() else ""
-        return Finding("good", f"{provider.name}: {login.in_words()}{about}", place="login")
+        kind = "an API key" if login.billing == "api" else "a subscription's login"
+        named = ", ".join([*login.variables, *(str(file.real) for file in login.files)])
+        return Finding("good", f"{provider.name}: {kind}: {named}{about}", place="login")
     names = provider.table.credentials
     known = ", ".join([source.name for source in provider.sources] if names is None else names)
     if not known or (names is None and provider.table.endpoint):
@@ -210,7 +212,7 @@ def _live(call: Call, provider: Provider) -> Finding:
         reply = quick_provider.ask(call)
     except Failed as failed:
         interpret(failed, provider, has_answered=False)
-        text = f"{provider.name} {IN_WORDS[failed.kind]}: {failed.why}"
+        text = f"{provider.name} {KINDS[failed.kind][0]}: {failed.why}"
         remedy = _LIVE_REMEDIES[failed.meaning]
         if failed.kind == "undeclared" and failed.meaning is Meaning.CLOSED:
             remedy = "correct its model, its key or its endpoint: a run that it never answered ends by this"

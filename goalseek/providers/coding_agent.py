@@ -11,8 +11,8 @@ from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Session
 from goalseek.providers.answer import clean_title, find_plan, find_tried, require_plan
-from goalseek.providers.command import CommandProvider
-from goalseek.providers.fallback import PAST_LIMIT, Failed, SessionGone, run_program
+from goalseek.providers.command import PAST_LIMIT, CommandProvider
+from goalseek.providers.fallback import Failed, SessionGone
 from goalseek.providers.preset import Answer, Preset, Printed, Trouble
 from goalseek.providers.provider import Call, LaunchSpec, Reply
 from goalseek.sandbox.supervisor import shorten
@@ -74,7 +74,7 @@ class AgentProvider(CommandProvider):
 
     def ask(self, call: Call, session: Session | None = None, planned: tuple[str, ...] = ()) -> Reply:
         """One call, in ``session`` if given, to edit ``planned`` files. Raises Failed without an answer."""
-        program, login = self.find_program(), self.login()
+        login = self.login()
         prompt = (session and (call.host.resume_prompt() or call.resumed_prompt)) or call.prompt
         if self.preset.adds_named_files and call.file_list:
             prompt = prompt.replace(call.file_list, "They are not listed here.")
@@ -109,24 +109,17 @@ class AgentProvider(CommandProvider):
         variables = {name: _fill(text, values) for name, text, when in self.preset.variables if facts.issuperset(when)}
         if self.preset.with_endpoint and self.table.endpoint:
             variables.update(self.preset.with_endpoint(self.table.endpoint, self.model))
-        result = run_program(
-            call,
-            LaunchSpec(
-                (program, *self.words[1:], *arguments),
-                variables,
-                named=(program, *self.words[1:]),
-                login=login,
-                timeout=self.timeout,
-                home=self.name,
-                home_files={path: text for path, text, when in self.preset.home_files if facts.issuperset(when)},
-                has_input=self.preset.prompt == "stdin",
-                kept_bytes=self.preset.kept_bytes,
-                provider=self.name,
-                model=self.model,
-                waits=self.preset.waits,
-            ),
+        spec = LaunchSpec(
+            tuple(arguments),
+            variables,
+            login=login,
+            home=self.name,
+            home_files={path: text for path, text, when in self.preset.home_files if facts.issuperset(when)},
+            has_input=self.preset.prompt == "stdin",
+            kept_bytes=self.preset.kept_bytes,
+            waits=self.preset.waits,
         )
-        stdout, stderr = (text.decode("utf-8", "replace") for text in (result.stdout, result.stderr))
+        result, stdout, stderr = self.run(call, spec)
         printed = Printed(result.exit_code or 0, stdout, stderr, lambda path: call.host.read_home(self.name, path))
         answer = self._read(printed)
         usage = usage_of_call(answer, session)

@@ -10,16 +10,19 @@ from pathlib import Path
 
 from msgspec import structs
 
+from goalseek.disk import full_disk_error
 from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers import answer
 from goalseek.providers.credentials import Billing, Credential, Login, find_login
-from goalseek.providers.fallback import PAST_LIMIT, Failed, run_program
+from goalseek.providers.fallback import Failed
 from goalseek.providers.preset import Kind
 from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply, Reviewer
+from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import StopReason
 
+PAST_LIMIT = "the provider ran past its limit ({:.0f}s)"
 _KINDS_OF_EXIT_CODES: dict[int, Kind] = {os.EX_TEMPFAIL: "later", os.EX_NOPERM: "auth"}  # 75 and 77
 
 
@@ -87,12 +90,7 @@ class CommandProvider(Reviewer):
         return structs.replace(reply, title=verdict, text="\n".join(reasons), files=())
 
     def ask(self, call: Call) -> Reply:
-        arguments = (self.find_program(), *self.words[1:])
-        login = self.login()
-        spec = LaunchSpec(arguments, login=login, timeout=self.timeout, provider=self.name, model=self.model)
-        result = run_program(call, spec)
-        output = result.stdout.decode("utf-8", "replace")
-        errors = result.stderr.decode("utf-8", "replace")
+        result, output, errors = self.run(call, LaunchSpec((), login=self.login()))
         usage = answer.read_usage(call.usage_file)
         if result.timed_out:
             raise Failed("timeout", PAST_LIMIT.format(result.seconds), output + errors, usage)
@@ -104,10 +102,23 @@ class CommandProvider(Reviewer):
         plan = answer.find_plan(output, call.nonce) or Reply("")
         return structs.replace(plan, output=output, usage=usage, tried=answer.find_tried(output))
 
-    def find_program(self) -> str:
-        if program := self.program():
-            return program
-        raise Failed("crashed", f"there is no program {self.words[0]!r}")
+    def run(self, call: Call, spec: LaunchSpec) -> tuple[ProgramResult, str, str]:
+        """Result, output and errors of the program with these further arguments.
+
+        Raises Failed if it cannot be started, and OSError if the disk is full.
+        """
+        program = self.program()
+        if not program:
+            raise Failed("crashed", f"there is no program {self.words[0]!r}")
+        words = (program, *self.words[1:])
+        spec = structs.replace(spec, arguments=(*words, *spec.arguments), named=words, timeout=self.timeout)
+        try:
+            result = call.host.start(call, structs.replace(spec, provider=self.name, model=self.model))
+        except OSError as error:
+            if full_disk_error(error):
+                raise
+            raise Failed("crashed", f"the provider cannot be started: {error}") from None
+        return result, result.stdout.decode("utf-8", "replace"), result.stderr.decode("utf-8", "replace")
 
 
 _HEAD_BYTES = 512

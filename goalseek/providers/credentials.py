@@ -59,12 +59,6 @@ class Login(Struct, frozen=True):
     variables: tuple[str, ...] = ()
     files: tuple[LoginFile, ...] = ()
 
-    def in_words(self) -> str:
-        """Without the credentials' values."""
-        named = [*self.variables, *(str(file.real) for file in self.files)]
-        kinds = {"api": "an API key", "subscription": "a subscription's login", None: "no login"}
-        return kinds[self.billing] + (f": {', '.join(named)}" if named else "")
-
 
 def find_login(sources: Iterable[Credential], billing: str = "auto") -> Login:
     """The available credentials of one kind of billing: ``billing``, or with "auto" that of the first one."""

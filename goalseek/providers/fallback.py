@@ -9,15 +9,13 @@ from typing import TypeVar
 
 from msgspec import Struct, field, structs
 
-from goalseek.disk import full_disk_error
 from goalseek.errors import GoalseekError, Rejected
 from goalseek.humanize import format_moment
 from goalseek.manifest.tables import Price
 from goalseek.phase_values import Plan, Played, Session
 from goalseek.process import seconds_with_sleep
 from goalseek.providers.preset import Kind, Printed
-from goalseek.providers.provider import Call, LaunchSpec, Provider, Reply, Reviewer, WritableFile
-from goalseek.sandbox.supervisor import ProgramResult
+from goalseek.providers.provider import Call, Provider, Reply, Reviewer, WritableFile
 from goalseek.values import Outcome, Reason, StopReason, Usage
 
 Member = TypeVar("Member", bound=Provider)
@@ -29,23 +27,15 @@ class Meaning(Enum):
     FAILED = "failed"  # asked three times more, unless it ran past its limit; then the next, or the iteration ends
 
 
-IN_WORDS: dict[Kind, str] = {
-    "rate_limited": "is rate limited",
-    "auth": "was refused: its key or login is not accepted",
-    "transient": "could not reach its model",
-    "later": "asks to be called later",
-    "timeout": "ran past its limit",
-    "crashed": "failed",
-    "undeclared": "gave no answer",
+KINDS: dict[Kind, tuple[str, Meaning | None]] = {  # in words; None if only the usage tells the meaning
+    "rate_limited": ("is rate limited", Meaning.CLOSED),
+    "auth": ("was refused: its key or login is not accepted", Meaning.REFUSED),
+    "transient": ("could not reach its model", Meaning.CLOSED),
+    "later": ("asks to be called later", Meaning.CLOSED),
+    "timeout": ("ran past its limit", None),
+    "crashed": ("failed", Meaning.FAILED),
+    "undeclared": ("gave no answer", None),
 }
-_DECLARED: dict[Kind, Meaning] = {
-    "rate_limited": Meaning.CLOSED,
-    "auth": Meaning.REFUSED,
-    "transient": Meaning.CLOSED,
-    "later": Meaning.CLOSED,
-    "crashed": Meaning.FAILED,
-}
-PAST_LIMIT = "the provider ran past its limit ({:.0f}s)"
 RETRY_SECONDS = (2.0, 8.0, 30.0)
 LOOK_SECONDS = (60.0, 120.0, 240.0, 480.0, 900.0)
 SHORT_WAIT = 60.0
@@ -74,16 +64,6 @@ class SessionGone(Failed):
     """The program did not find the session to resume."""
 
 
-def run_program(call: Call, spec: LaunchSpec) -> ProgramResult:
-    """Raises Failed if the program cannot be started, and OSError if the disk is full."""
-    try:
-        return call.host.start(call, spec)
-    except OSError as error:
-        if full_disk_error(error):
-            raise
-        raise Failed("crashed", f"the provider cannot be started: {error}") from None
-
-
 def interpret(failed: Failed, provider: Provider, has_answered: bool) -> None:
     """Set the meaning of a failure; ``has_answered``: the provider did so earlier in this invocation."""
     # Where nothing was declared and no token was used, no model was reached. Without a login that is why.
@@ -93,7 +73,7 @@ def interpret(failed: Failed, provider: Provider, has_answered: bool) -> None:
         failed.kind = "auth"
         failed.why += "; no login was found (credentials = [] in its table says that none is needed)"
     is_unreached = not has_usage and provider.reports_usage
-    failed.meaning = _DECLARED.get(failed.kind, Meaning.CLOSED if is_unreached else Meaning.FAILED)
+    failed.meaning = KINDS[failed.kind][1] or (Meaning.CLOSED if is_unreached else Meaning.FAILED)
 
 
 def seconds_before_retry(failed: Failed, count: int, looks: int, has_next: bool) -> float | None:
@@ -147,7 +127,7 @@ class ProviderState(Struct):
 
     def describe(self, name: str, failed: Failed) -> str:
         """``claude is rate limited (why)``, with the reason of the first such failure in a row."""
-        words = f"{name} {IN_WORDS[failed.kind]}"
+        words = f"{name} {KINDS[failed.kind][0]}"
         if words != self.words:
             self.words, self.problem = words, f"{words} ({failed.why})"
         return self.problem

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from goalseek.errors import GoalseekError
 
@@ -45,7 +45,7 @@ _LIMIT_BYTES = 2**20
 
 class Template(Struct, frozen=True):
     text: str
-    version: str  # the package's, or "own" and a digest of the user's text
+    version: str  # its own number; of a user's text "own", that number and a digest
     resumed: str = ""  # for an agent in its session, which knows the rest; "" for ``text``
     unplanned: str = ""  # follows the text if nobody planned the change
 
@@ -83,33 +83,28 @@ def load_templates(folder: Path | None) -> Templates:
 
 @functools.cache
 def _package_templates() -> Templates:
-    templates = {}
-    for phase in PHASES:
-        text = resources.files("goalseek").joinpath("providers", "prompts", f"{phase}.md").read_text("utf-8")
-        version = _VERSION.match(text)
-        assert version, phase
-        templates[phase] = _split(text[version.end() :], version[1])
-    return templates
+    folder = resources.files("goalseek").joinpath("providers", "prompts")
+    return {phase: _parse(folder.joinpath(f"{phase}.md").read_text("utf-8")) for phase in PHASES}
 
 
-def _split(text: str, version: str) -> Template:
+def _parse(text: str) -> Template:
     """Raises GoalseekError if a part stands there twice."""
-    fresh, *parts = _PART.split(text)
+    version = _VERSION.match(text)
+    fresh, *parts = _PART.split(text[version.end() :] if version else text)
     if len({*parts[::2]}) < len(parts[::2]):
         raise GoalseekError("a template has the same part twice", f"write <!-- {parts[0]} --> once")
-    return Template(fresh, version, **dict(zip(parts[::2], parts[1::2], strict=True)))
+    named = dict(zip(parts[::2], parts[1::2], strict=True))
+    return Template(fresh, version[1] if version else "", **named)
 
 
 def _read_own(path: Path, phase: str) -> Template:
     try:
         raw = path.read_bytes()[:_LIMIT_BYTES]
-        text = raw.decode("utf-8")
+        template = _parse(raw.decode("utf-8"))
     except (OSError, ValueError) as error:
         raise GoalseekError(f"{path} cannot be read: {error}", "a text in UTF-8") from None
-    version = _VERSION.match(text)
-    digest = hashlib.sha256(raw).hexdigest()[:8]
-    name = f"own {version[1]} {digest}" if version else f"own {digest}"
-    template = _split(text[version.end() :] if version else text, name)
+    words = ("own", template.version, hashlib.sha256(raw).hexdigest()[:8])
+    template = structs.replace(template, version=" ".join(filter(None, words)))
     if phase == "review" and template.resumed:
         raise GoalseekError(f"{path}: a reviewer has no session to resume", "remove the line <!-- resumed -->")
     if phase != "apply" and template.unplanned:

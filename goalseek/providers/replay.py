@@ -33,21 +33,18 @@ class ReplayProvider(Provider):
     def check(self) -> None:
         read_recordings(self.folder)
 
-    def plan(self, call: Call) -> Reply:
-        return self._replay(call)
-
     def apply(self, call: Call, plan: Plan) -> Reply:
-        return self._replay(call)
+        return self.plan(call)
 
     def review(self, call: Call) -> Reply:
-        return self._replay(call)
+        return self.plan(call)
 
     def played_out(self, attempt: int, played: Played | None = None) -> str:
         count = pluralize(len(self._recordings), "iteration")
         why = f"{self.folder.name} has recordings of {count}, and this is proposal {attempt + 1}"
         return why if attempt >= len(self._recordings) else ""
 
-    def _replay(self, call: Call) -> Reply:
+    def plan(self, call: Call) -> Reply:
         """Apply the recorded patch. Raises Rejected as the recorded call did, and without a recording."""
         if why := self.played_out(call.context.attempt):
             raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
