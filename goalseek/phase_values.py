@@ -290,12 +290,11 @@ class IterationResult(Struct, frozen=True):
     """``taken_back`` is the kept iteration that it took back, ``source`` the commit of other code for a baseline."""
 
     context: Context
-    verdict: Verdict
+    decision: Decision
     plan: Plan | None = None
     change: Change | None = None
     candidate: Candidate | None = None
     evidence: Evidence | None = None
-    decision: Decision | None = None
     attempts: tuple[Attempt, ...] = ()
     notes: tuple[str, ...] = ()
     taken_back: int | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, structs
 
@@ -18,7 +19,7 @@ from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.ledger.standing import MeasuredCommit
 from goalseek.loop.steps import StepRunner
 from goalseek.manifest.tables import Manifest, VerifyCommand
-from goalseek.phase_values import Candidate, Change, Edit, Evidence, Failure, Plan, Review, Verdict
+from goalseek.phase_values import Candidate, Change, Decision, Edit, Evidence, Failure, Plan, Review, Verdict
 from goalseek.project.limits import RUN_STOP_REASONS
 from goalseek.proposal.prompt import Problem
 from goalseek.providers.answer import CHANGES_REQUESTED
@@ -53,7 +54,7 @@ class PriorAttempt(Struct, frozen=True):
 
 
 class OpenAttempt(Struct):
-    """One attempt: its inputs, then the results of its phases so far."""
+    """An attempt under way: its inputs, then the results of its phases so far."""
 
     number: int
     cycle: int  # counts verdicts, this one's included: a review or a moved tip may need another
@@ -65,43 +66,57 @@ class OpenAttempt(Struct):
     runs: int = 0  # measurements of earlier attempts
     moving: tuple[Candidate, MeasuredCommit] | None = None  # merged onto the tip, with the incumbent that it changes
     moves: int = 0  # verdicts that came too late, as the tip had moved
-    moved_from: str = ""  # the commit of its incumbent; set once a later attempt rebased it
     change: Change | None = None
     candidate: Candidate | None = None
     evidence: Evidence | None = None
     verdict: Verdict | None = None
+    decision: Decision | None = None  # the final one, once a reviewer and a person have been asked
+    review: Review | None = None  # that of a reviewer who sent it back
     rejected: Rejected | None = None
-    review: Review | None = None
+    moved_from: str | None = None  # the commit of its incumbent; set once a later attempt rebased it
+
+    @property
+    def is_kept(self) -> bool:
+        return self.decision is not None and bool(self.decision.verdict)
 
     def folder_in(self, run_folder: Path) -> Path:
         return run_folder / ATTEMPTS / str(self.number) if self.last_committed else run_folder
 
+    def following(self, problem: Problem | None, **changed: Any) -> OpenAttempt:
+        """The next attempt. Its inputs are those of this one but for ``changed``; after a commit it has its title."""
+        inputs = {name: getattr(self, name) for name in _INPUTS}
+        if change := self.change if self.candidate else None:
+            inputs["plan"] = structs.replace(self.plan, title=change.title, text=change.text, tried=change.tried)
+            inputs["last_committed"] = self.number
+            inputs["runs"] += len(self.evidence.runs) if self.evidence else 0
+        return OpenAttempt(**{**inputs, "number": self.number + 1, "problem": problem, **changed})
+
     @property
-    def ended(self) -> tuple[Attempt, ...]:
-        """Its entry in the record of a later attempt; empty if there was no change."""
+    def entry(self) -> Attempt | None:
+        """Its entry in the record of a later attempt; None if there was no change."""
+        change, candidate = self.change, self.candidate
+        if self.rejected:  # a duplicate was paid for
+            return Attempt(None, self.rejected.reason, change.usage if change else self.rejected.usage)
+        if not (change and candidate):
+            return None
         if self.moved_from:
-            assert self.candidate and self.change
-            return (Attempt(self.candidate.commit, Reason.MOVED, self.change.usage, self.moved_from),)
-        if self.rejected:
-            usage = self.change.usage if self.change else self.rejected.usage  # a duplicate was paid for
-            return (Attempt(None, self.rejected.reason, usage),)
-        if not (self.candidate and self.change and self.evidence):
-            return ()
+            return Attempt(candidate.commit, Reason.MOVED, change.usage, self.moved_from)
         if self.review:
-            usage = self.change.usage.plus(self.review.usage)
-            return (Attempt(self.candidate.commit, CHANGES_REQUESTED.lower(), usage),)
-        reason = self.evidence.failure.reason if self.evidence.failure else ""
-        return (Attempt(self.candidate.commit, reason, self.change.usage),)
+            return Attempt(candidate.commit, CHANGES_REQUESTED.lower(), change.usage.plus(self.review.usage))
+        failure = self.evidence.failure if self.evidence else None
+        return Attempt(candidate.commit, failure.reason if failure else "", change.usage)
+
+
+_INPUTS = ("cycle", "plan", "prior", "last_committed", "commits", "runs", "moving", "moves")
 
 
 class Attempts:
     """The attempts of an iteration, in order; each has to pass through ``trying`` before the next."""
 
     def __init__(self, steps: StepRunner, plan: Plan, repair_limit: int | None, manifest: Manifest) -> None:
-        self.latest = OpenAttempt(1, 1, plan)  # the present one, or the last
         self.notes: tuple[str, ...] = ()  # for the record
         self._made: list[OpenAttempt] = []
-        self._next: OpenAttempt | None = self.latest
+        self._next: OpenAttempt | None = OpenAttempt(1, 1, plan)
         self._steps = steps
         self._verify = manifest.commands
         self._most_moves = manifest.parallel.landings
@@ -113,14 +128,23 @@ class Attempts:
             yield attempt
 
     @property
-    def top(self) -> OpenAttempt:
-        """The attempt of the record: the last with a commit that was not to move to another tip; else the last one."""
+    def are_over(self) -> bool:
+        return self._next is None
+
+    @property
+    def subject(self) -> OpenAttempt:
+        """The attempt of verdict and record: the last with a commit, unless that moves to another tip; else the last.
+
+        If a repair or an answer to a review gives no candidate, the one before it stands.
+        """
         committed = next((attempt for attempt in reversed(self._made) if attempt.candidate), None)
         return committed if committed and not committed.moved_from else self._made[-1]
 
     @property
-    def are_over(self) -> bool:
-        return self._next is None
+    def entries(self) -> tuple[Attempt, ...]:
+        """The record's entries of the attempts besides ``subject``, in order."""
+        others = (attempt for attempt in self._made if attempt is not self.subject)
+        return tuple(entry for attempt in others if (entry := attempt.entry))
 
     @contextlib.contextmanager
     def trying(self, attempt: OpenAttempt) -> Iterator[None]:
@@ -129,7 +153,7 @@ class Attempts:
         A rejection leaves the block only if neither another attempt nor an earlier candidate exists.
         """
         is_repair = any(earlier.cycle == attempt.cycle for earlier in self._made)
-        self._next, self.latest = None, attempt
+        self._next = None
         self._made.append(attempt)
         try:
             yield
@@ -144,111 +168,68 @@ class Attempts:
         else:
             assert attempt.evidence
             crash = repairable_failure(attempt.evidence, self._verify)
-            if crash and self._take_repair(attempt):
-                problem = Problem(_CRASH_PROBLEM, f"{crash.why}\n\n{crash.printed}")
-                self._next = _continue(attempt, problem, attempt.cycle)
-        if self._next is None and self.top.rejected:
-            raise self.top.rejected
+            if crash and self._use_repair(attempt):
+                self._return(attempt, Problem(_CRASH_PROBLEM, f"{crash.why}\n\n{crash.printed}"))
+        if self._next is None and self.subject.rejected:
+            raise self.subject.rejected
 
-    @property
-    def earlier(self) -> tuple[Attempt, ...]:
-        """The attempts besides ``top``, in order."""
-        return tuple(ended for attempt in self._made if attempt is not self.top for ended in attempt.ended)
-
-    def attempt_to_decide(self) -> OpenAttempt | None:
-        """The attempt that needs a verdict; None while another one follows, or once it has one."""
-        return self.top if self.are_over and self.top.cycle == self.latest.cycle else None
-
-    def take_review(self, review: Review) -> None:
-        word = review.word or "no verdict that could be read"
+    def add_review(self, review: Review) -> None:
+        attempt, word = self.subject, review.word or "no verdict that could be read"
+        attempt.decision = review.decision
         self.notes += (f"review by {review.provider}: {word}", *(f"review: {reason}" for reason in review.reasons))
-        if not review.goes_on:
-            return
-        reviewed, problem = self.top, Problem(_REVIEW_PROBLEM, "\n".join(review.reasons))
-        reviewed.review = review
-        self._next = _continue(reviewed, problem, reviewed.cycle + 1)
+        if review.goes_on:
+            attempt.review = review
+            self._return(attempt, Problem(_REVIEW_PROBLEM, "\n".join(review.reasons)), cycle=attempt.cycle + 1)
 
     def move(self, attempt: OpenAttempt, base: MeasuredCommit) -> None:
         """Rebase a change of the incumbent ``base`` onto the present tip as the next attempt.
 
         Raises Rejected after ``parallel.landings`` measurements in vain.
         """
-        change, candidate = attempt.change, attempt.candidate
-        assert change and candidate
-        was_measured = attempt.evidence is not None
+        change, was_measured = attempt.change, attempt.evidence is not None
+        assert change
         if was_measured and attempt.moves + 1 == self._most_moves:
             why = f"others landed while it was measured, {pluralize(self._most_moves, 'time')} (parallel.landings)"
             raise Rejected(Outcome.REVERTED, Reason.OUTRUN, why)
-        attempt.moved_from = base.commit
-        self._next = OpenAttempt(
-            attempt.number + 1,
-            attempt.cycle + was_measured,
-            structs.replace(
-                attempt.plan,
-                title=change.title,
-                text=change.text,
-                usage=Usage(),
-                provider=change.provider,
-                model=change.model,
-                tried=change.tried,
-            ),
-            last_committed=attempt.number,
-            runs=attempt.runs + len(attempt.evidence.runs if attempt.evidence else ()),
-            moving=(candidate, base),
+        self._next = attempt.following(
+            None,
+            cycle=attempt.cycle + was_measured,
+            prior=None,
+            commits=(),
+            moving=(attempt.candidate, base),
             moves=attempt.moves + was_measured,
         )
+        self._next.plan = structs.replace(self._next.plan, usage=Usage(), provider=change.provider, model=change.model)
+        attempt.moved_from = base.commit
+
+    def _return(self, attempt: OpenAttempt, problem: Problem, **changed: Any) -> None:
+        """Return a candidate to its author, whose next one is on top of it."""
+        assert attempt.change and attempt.candidate
+        prior, commits = PriorAttempt(attempt.change.edits, attempt.candidate.tree), attempt.candidate.commits
+        self._next = attempt.following(problem, prior=prior, commits=commits, moving=None, **changed)
 
     def _add_rejected(self, attempt: OpenAttempt, rejected: Rejected) -> None:
         attempt.rejected = rejected
         if called := rejected.plan:
             attempt.plan = structs.replace(attempt.plan, title=called.title, text=called.text, tried=called.tried)
-        if self.top is not attempt:
-            note = f"the change went back to its author, without success: {rejected.why} ({rejected.reason})"
-            self.notes = (*self.notes, note)
+        candidate = self.subject.candidate
+        if self.subject is not attempt:
+            self.notes += (f"the change went back to its author, without success: {rejected.why} ({rejected.reason})",)
         if rejected.reason == Reason.CONFLICT and self._may_ask_again:
             self._may_ask_again = False
-            self._next = structs.replace(
-                attempt,
-                number=attempt.number + 1,
-                problem=Problem(_CONFLICT_PROBLEM, rejected.why),
-                change=None,
-                rejected=None,
-            )
-        elif rejected.edits is not None and self._take_repair(attempt):
-            self._next = structs.replace(
-                attempt,
-                number=attempt.number + 1,
-                prior=PriorAttempt(rejected.edits, self.top.candidate.tree if self.top.candidate else ""),
-                problem=Problem(_SCOPE_PROBLEM, rejected.why),
-                change=None,
-                rejected=None,
-            )
+            self._next = attempt.following(Problem(_CONFLICT_PROBLEM, rejected.why))
+        elif rejected.edits is not None and self._use_repair(attempt):
+            prior = PriorAttempt(rejected.edits, candidate.tree if candidate else "")
+            self._next = attempt.following(Problem(_SCOPE_PROBLEM, rejected.why), prior=prior)
 
-    def _take_repair(self, attempt: OpenAttempt) -> bool:
-        """Take a repair if one is left. A repair with a checkpoint is continued; after a verdict no new one begins."""
+    def _use_repair(self, attempt: OpenAttempt) -> bool:
+        """Use up a repair if one is left. One with a checkpoint goes on; after a verdict no new one begins."""
         change = CheckpointName("change", attempt.number + 1)
         is_begun = self._steps.has(change, change.rejection)
         verdict = CheckpointName("verdict", attempt.cycle)
         has_repair = is_begun or (self._repairs_left > 0 and not self._steps.has(verdict, CheckpointName("record")))
         self._repairs_left -= has_repair
         return has_repair
-
-
-def _continue(attempt: OpenAttempt, problem: Problem, cycle: int) -> OpenAttempt:
-    """The next attempt on top of a candidate, with its present title."""
-    change, candidate, evidence = attempt.change, attempt.candidate, attempt.evidence
-    assert change and candidate and evidence
-    return OpenAttempt(
-        attempt.number + 1,
-        cycle,
-        structs.replace(attempt.plan, title=change.title, text=change.text, tried=change.tried),
-        PriorAttempt(change.edits, candidate.tree),
-        problem,
-        last_committed=attempt.number,
-        commits=candidate.commits,
-        runs=attempt.runs + len(evidence.runs),
-        moves=attempt.moves,
-    )
 
 
 def repairable_failure(evidence: Evidence, verify: Sequence[VerifyCommand]) -> Failure | None:

@@ -21,7 +21,7 @@ from goalseek.humanize import abbreviate
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, chain
 from goalseek.loop.invocation import why_not_finish
 from goalseek.loop.iteration import Iteration
-from goalseek.loop.lanes import lanes_of
+from goalseek.loop.lanes import open_pool
 from goalseek.loop.phases.log import log
 from goalseek.loop.phases.read_context import read_baseline_context, read_context_without_turn
 from goalseek.loop.phases.verify import verify_baseline
@@ -45,8 +45,8 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     config = note_dropped_files(project, project.config_for_baseline(), source)
     ruler = take_ruler(project, config)
     made_from = f"{ruler.digest} {project.repository.head()} {source or ''}"
-    with lanes_of(project) as lanes:
-        iteration = Iteration(project, config, lanes, None, made_from, phase_limit, is_limited=False)
+    with open_pool(project) as pool:
+        iteration = Iteration(project, config, pool, None, made_from, phase_limit, is_limited=False)
         step = iteration.steps.do
         context = step(Phase.READ_CONTEXT, CheckpointName("context"), Context, read_baseline_context, iteration)
         name = CheckpointName("candidate")
@@ -65,8 +65,8 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
         is_same = len(values) > 1 and len(set(values)) == 1
         seed_note = fixed_seed_note(project.repository.objects, config, candidate.tree) if is_same else None
         notes = tuple(str(note) for note in (warning, seed_note) if note)
-        result = IterationResult(context, decision.verdict, None, None, candidate, evidence, decision, notes=notes)
-        result = structs.replace(result, source=resolve_source(project, source))
+        parts = (None, None, candidate, evidence)
+        result = IterationResult(context, decision, *parts, notes=notes, source=resolve_source(project, source))
         return log(iteration, result, ruler)
 
 
@@ -122,17 +122,17 @@ def end_unfinished(project: Project, command: str = "goalseek baseline") -> None
         option = "" if project.has_provider() else f" --provider {author}"
         raise GoalseekError(message, f"goalseek iterate{option} finishes it; then {command}", USAGE)
     config = config or project.config_for_baseline()
-    with lanes_of(project) as lanes:
+    with open_pool(project) as pool:
         for begun in in_flight(project) or (None,):
-            beside = project if lanes.is_alone else project.beside(lambda: None)
-            iteration = Iteration(beside, config, lanes, begun, is_limited=False)
-            if iteration.unfinished:
-                record = record_abandoned(iteration, why)
-                iteration.seat.leave_all()
+            beside = project if pool.is_serial else project.beside(lambda: None)
+            iteration = Iteration(beside, config, pool, begun, is_limited=False)
+            if candidate := _find_unfinished(iteration):
+                record = record_abandoned(iteration, candidate, why)
+                iteration.lanes.release()
                 if begun:
                     beside.watch.on_record(record)
             elif begun:
-                lanes.flight.remove(begun.iteration)
+                pool.flight.remove(begun.iteration)
 
 
 def refuse_flights(project: Project, command: str) -> None:
@@ -161,25 +161,36 @@ def _planned_stack(project: Project, number: int) -> tuple[int, ...]:
     return tuple((plan or {}).get("stacked", ()))
 
 
-def is_abandoned(iteration: Iteration) -> bool:
-    """Whether it has an unfinished candidate whose checkpoints are gone."""
-    candidate = iteration.unfinished
-    if candidate is None:
-        return False
+def _find_unfinished(iteration: Iteration) -> Candidate | None:
+    """The candidate that a kill left."""
+    repository = iteration.project.repository
+    commits = repository.flight().get(iteration.number, ())
+    if not commits:
+        return None
+    newest = repository.load_commit(commits[-1])
+    parent = newest.parents[0]
+    while parent in commits:  # a repair's commit is on that of the attempt before; a moved one's is on the new tip
+        parent = repository.load_commit(parent).parents[0]
+    return Candidate(newest.name, newest.tree, parent, commits[:-1])
+
+
+def find_abandoned(iteration: Iteration) -> Candidate | None:
+    """The candidate that a kill left, if its checkpoints are gone."""
+    if (candidate := _find_unfinished(iteration)) is None:
+        return None
     names = iteration.steps.chain()
     changes = sum(name.answer == "change" and not name.is_rejection for name in names)
     rejections = sum(name.answer == "candidate" and name.is_rejection for name in names)
-    return changes - rejections < len(candidate.commits)
+    return candidate if changes - rejections < len(candidate.commits) else None
 
 
-def record_abandoned(iteration: Iteration, why: str = "") -> IterationRecord:
-    """Revert its unfinished candidate and record it as interrupted; without ``why``, find the reason."""
-    candidate, project, repository = iteration.unfinished, iteration.project, iteration.project.repository
-    assert candidate
-    seat, standing = iteration.seat, iteration.standing
+def record_abandoned(iteration: Iteration, candidate: Candidate, why: str = "") -> IterationRecord:
+    """Revert a candidate and record it as interrupted; without ``why``, find the reason."""
+    project, standing, lanes = iteration.project, iteration.standing, iteration.lanes
+    repository = project.repository
     again = (iteration.begun, f"left behind {candidate.commit}", iteration.phase_limit)
-    iteration = Iteration(project, iteration.config, seat.lanes, *again, is_limited=False)
-    iteration.seat = seat
+    iteration = Iteration(project, iteration.config, lanes.pool, *again, is_limited=False)
+    iteration.lanes = lanes
     if candidate.parent != standing.tip:
         iteration.stand_at(project.ledger.standing_of_tip(candidate.parent))
     first = repository.load_commit(candidate.commits[0])
@@ -187,8 +198,7 @@ def record_abandoned(iteration: Iteration, why: str = "") -> IterationRecord:
         why = CHECKPOINTS_GONE if first.trailers.get("Run") == project.run_id else NEW_RUN_BEGUN
     name = CheckpointName("context")
     context = iteration.steps.do(Phase.READ_CONTEXT, name, Context, read_context_without_turn, iteration)
-    verdict = Verdict(Outcome.SKIPPED, Reason.INTERRUPTED, why)
-    rollback = iteration.roll_back(candidate)
+    decision = Decision(Verdict(Outcome.SKIPPED, Reason.INTERRUPTED, why), iteration.revert(candidate))
     differences = repository.objects.differences(repository.tree_of(candidate.parent), candidate.tree)
     edits = tuple(
         Edit(difference.path, difference.after.mode, difference.after.blob)
@@ -203,14 +213,13 @@ def record_abandoned(iteration: Iteration, why: str = "") -> IterationRecord:
     for commit, following in pairwise(candidate.commits):
         tip = tip or repository.load_commit(commit).parents[0]
         if repository.load_commit(following).parents[0] == commit:
-            attempts.append(Attempt(commit, verdict.reason))
+            attempts.append(Attempt(commit, Reason.INTERRUPTED))
             continue
         incumbent = project.ledger.standing_of_tip(tip).incumbent  # it was moved to another tip after this try
         assert incumbent
         attempts.append(Attempt(commit, Reason.MOVED, base_commit_hash=incumbent.commit))
         tip = ""
-    decision = Decision(verdict, rollback)
-    return log(iteration, IterationResult(context, verdict, plan, change, candidate, None, decision, tuple(attempts)))
+    return log(iteration, IterationResult(context, decision, plan, change, candidate, None, tuple(attempts)))
 
 
 def resolve_source(project: Project, source: str | None) -> str | None:

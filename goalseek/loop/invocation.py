@@ -148,7 +148,7 @@ class Invocation:
         if has_stop_code(self._config.manifest, record.verify):
             self.project.stop = Stop(StopReason.VERIFIER_SAID_STOP, record.why, "see its output: goalseek show")
 
-    def claim(self) -> None:
+    def confirm_best(self) -> None:
         """At the end of a run, settle and look at the holdout; after ``count`` iterations only settle, if cheap."""
         project, config = self.project, self._config
         assert project.stop and config

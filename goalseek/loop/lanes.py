@@ -1,4 +1,4 @@
-"""Slots, benches and the landing, each taken by one iteration at a time, the oldest first."""
+"""Slots, benches and the landing, each held by one iteration at a time, the oldest first."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from goalseek.disk import remove_if_exists
 from goalseek.humanize import format_moment
-from goalseek.ledger.checkpoints import Checkpoints, Flight
+from goalseek.ledger.checkpoints import Begun, Checkpoints, Flight
 from goalseek.locks import Baton
 from goalseek.project.activity import BEAT_SECONDS
 from goalseek.project.approval import Question
@@ -16,14 +17,15 @@ from goalseek.project.landing import flight_of, in_flight
 from goalseek.project.picture import OpenIteration
 from goalseek.project.project import Lane, Project
 from goalseek.proposal.launch import forget_calls
-from goalseek.workspace.places import LANDING, SLOT
+from goalseek.values import Phase
+from goalseek.workspace.places import LANDING, SLOT, CachePaths
 
 _LEAST_SHARE = 0.25  # of a side that waits, on average, is worth a word
 _LEAST_SECONDS = 10.0  # before that, an average says little
 
 
 class Resource:
-    """Lanes of one kind, each taken by one iteration at a time."""
+    """Lanes of one kind, each held by one iteration at a time."""
 
     def __init__(self, name: str, baton: Baton, lanes: Sequence[Lane]) -> None:
         self.name = name
@@ -41,8 +43,8 @@ class Resource:
     def taken(self) -> int:
         return self.count - len(self._free)
 
-    def take(self, iteration: int, pause: Callable[[], None]) -> Lane:
-        """Wait for a free lane and take it, calling ``pause`` meanwhile; its exception ends the wait."""
+    def acquire(self, iteration: int, pause: Callable[[], None]) -> Lane:
+        """Wait for a free lane, calling ``pause`` meanwhile; its exception ends the wait."""
         self.waiting.add(iteration)
         try:
             self._baton.wait_until(lambda: bool(self._free) and iteration == min(self.waiting), pause)
@@ -51,7 +53,7 @@ class Resource:
             self.waiting.discard(iteration)
             self._baton.notice()
 
-    def give_back(self, lane: Lane) -> None:
+    def release(self, lane: Lane) -> None:
         self._free.append(lane)
         self._baton.notice()
 
@@ -73,9 +75,6 @@ class ActiveClock:
         if now - self._stored_at >= BEAT_SECONDS and self._folder.is_dir():
             self._stored_at = now
             self._checkpoints().note_seconds({"": self.seconds})
-
-    def restart(self) -> None:
-        self.seconds = 0.0
 
     def _checkpoints(self) -> Checkpoints:
         project, last = self._project, self._project.standing.last
@@ -111,15 +110,15 @@ class Balance:
         return f"{idle:.1f} of {benches} benches stand idle: take fewer, or more agents"
 
 
-class Lanes:
+class LanePool:
     """The slots in which providers propose, the benches that measure, and the one landing.
 
-    With one agent, one bench and nothing left of several, ``is_alone`` is set: slot, bench and landing are the
-    project's own lane, and phases count the seconds. Otherwise the first bench also serves whatever is measured alone.
+    With one agent, one bench and nothing left of several it ``is_serial``: slot, bench and landing are the project's
+    own lane, and phases count the seconds. Otherwise the first bench also serves whatever is measured alone.
     """
 
     def __init__(self, project: Project, agents: int, benches: int) -> None:
-        self.is_alone = agents == benches == 1 and not in_flight(project)
+        self.is_serial = agents == benches == 1 and not in_flight(project)
         self.benches = benches
         self.baton = baton = Baton()
         self.flight = flight_of(project)
@@ -127,7 +126,7 @@ class Lanes:
         self.slots: list[Resource] = []
         self._project, self._own_lane = project, project.lane
         self._lanes: list[Lane] = []
-        if self.is_alone:
+        if self.is_serial:
             self.bench = self.landing = Resource("its turn", baton, [project.lane])
             self.slots.append(self.bench)
         else:
@@ -145,7 +144,7 @@ class Lanes:
     @property
     def setting(self) -> tuple[int | None, str | None]:
         """Benches and host; ``(None, None)`` when a single bench measures."""
-        return (None, None) if self.is_alone else (self.benches, os.uname().nodename)
+        return (None, None) if self.is_serial else (self.benches, os.uname().nodename)
 
     @property
     def active_seconds(self) -> float | None:
@@ -157,13 +156,29 @@ class Lanes:
             self._lanes.append(self._project.add_lane(f"{SLOT}{number}"))
             self.slots.append(Resource("its agent", self.baton, self._lanes[-1:]))
 
+    def begin(self, number: int, slot: int = 0) -> Begun:
+        """The beginning of a new iteration at the standing of now; of one of several it is stored until ``end``."""
+        standing = self._project.standing
+        begun = Begun(number, standing.seq, standing.last_seal, slot)
+        if not self.is_serial:
+            self.flight.add(begun)
+        return begun
+
+    def end(self, number: int) -> None:
+        """Nothing of an iteration is resumed any more: it has its record."""
+        if self.clock:
+            self.clock.seconds = 0.0
+            self.flight.remove(number)
+        else:
+            forget_calls(*self._own_lane.places.lanes())
+
     def awaited_by(self, iteration: int) -> str:
         """The resource that an iteration waits for, in words; "" if none."""
         resources = (*self.slots, self.bench, self.landing)
         return next((resource.name for resource in resources if iteration in resource.waiting), "")
 
     def close(self) -> None:
-        if self.is_alone:
+        if self.is_serial:
             return
         is_over = not self.flight.begun()
         self._project.enter(self._own_lane)
@@ -175,80 +190,89 @@ class Lanes:
 
 
 @contextlib.contextmanager
-def lanes_of(project: Project) -> Iterator[Lanes]:
+def open_pool(project: Project) -> Iterator[LanePool]:
     """The lanes of one agent and one bench, closed after the block, in which this thread has the baton."""
-    lanes = Lanes(project, 1, 1)
-    with contextlib.closing(lanes), lanes.baton:
-        yield lanes
+    pool = LanePool(project, 1, 1)
+    with contextlib.closing(pool), pool.baton:
+        yield pool
 
 
-class Seat:
-    """The lanes that one iteration has taken: one, or its slot while it waits for a bench."""
+class HeldLanes:
+    """The lanes that one iteration holds: one, or its slot while it waits for a bench.
 
-    def __init__(self, project: Project, lanes: Lanes, number: int, slot: int) -> None:
-        self.lanes = lanes
+    It releases them when it ends, when its tip has moved, and while it waits for a person.
+    """
+
+    def __init__(self, project: Project, pool: LanePool, begun: Begun) -> None:
+        self.pool = pool
+        self.number = begun.iteration
         self.question: Question | None = None  # set while a person is to answer it
         self._project = project
-        self.number = number
-        self._slot = slot
+        self._slot = begun.slot
         self._held: dict[Resource, Lane] = {}
         self._seen: OpenIteration | None = None
 
-    def take_slot(self) -> None:
-        self._take(self.lanes.slots[self._slot % len(self.lanes.slots)])
+    def acquire_slot(self) -> None:
+        self._acquire(self.pool.slots[self._slot % len(self.pool.slots)])
 
-    def take_bench(self) -> None:
-        """Its slot is held until a bench is free."""
-        self._take(self.lanes.bench)
+    def acquire_bench(self) -> None:
+        self._acquire(self.pool.bench)
 
-    def take_landing(self) -> None:
-        self._take(self.lanes.landing)
+    def acquire_landing(self) -> None:
+        self._acquire(self.pool.landing)
 
-    def leave_all(self) -> None:
-        for resource in [*self._held]:
-            resource.give_back(self._held.pop(resource))
+    def release(self) -> None:
+        while self._held:
+            resource, lane = self._held.popitem()
+            resource.release(lane)
 
-    @property
-    def held(self) -> tuple[Lane, ...]:
-        return tuple(self._held.values())
+    def remove_trees(self) -> None:
+        """Remove workspaces that somebody damaged; they are made again on their next use."""
+        for lane in self._held.values():
+            lane.close_trees()
+            with contextlib.suppress(OSError):
+                remove_if_exists(lane.places.workspace)
+
+    def places_of(self, phase: str) -> CachePaths:
+        """The places of the calls of a phase."""
+        places = self._project.places
+        if self.pool.is_serial:
+            return places
+        return places.beside(LANDING if phase == Phase.REVIEW else f"{SLOT}{self._slot}")
 
     @property
     def is_proposing(self) -> bool:
         """Whether its author is at work or waits for the slot, and no candidate waits for a bench."""
-        is_in_line = any(self.number in slot.waiting for slot in self.lanes.slots)
-        has_slot = any(slot in self._held for slot in self.lanes.slots)
-        return is_in_line or (has_slot and self.number not in self.lanes.bench.waiting)
+        is_in_line = any(self.number in slot.waiting for slot in self.pool.slots)
+        has_slot = any(slot in self._held for slot in self.pool.slots)
+        return is_in_line or (has_slot and self.number not in self.pool.bench.waiting)
 
     @property
     def is_idle(self) -> bool:
-        is_in_line = bool(self.lanes.awaited_by(self.number))
+        is_in_line = bool(self.pool.awaited_by(self.number))
         return is_in_line or self.question is not None or self._project.activity.is_waiting
 
     def look(self, title: str) -> OpenIteration:
         """Its present work, and since when."""
-        picture, awaited = self._project.activity.picture, self.lanes.awaited_by(self.number)
-        waits = f"waits for {awaited}" if awaited else ""
-        if self.question:
-            waits = "waits for your approval"
-        elif picture.waits:
-            waits = picture.waits
-        is_measuring, is_landing = self.lanes.bench in self._held, self.lanes.landing in self._held
+        picture, awaited = self._project.activity.picture, self.pool.awaited_by(self.number)
+        waits = picture.waits or (f"waits for {awaited}" if awaited else "")
+        waits = "waits for your approval" if self.question else waits
+        is_measuring, is_landing = self.pool.bench in self._held, self.pool.landing in self._held
         stage = "waiting" if waits else "landing" if is_landing else "measuring" if is_measuring else "proposing"
-        doing = (stage, picture.phase, waits)
-        before = self._seen
-        is_same = before is not None and (before.stage, before.phase, before.waits) == doing
-        since = before.since if before and is_same else format_moment()
-        self._seen = OpenIteration(self.number, *doing, since, title)
+        before = self._seen or OpenIteration(0, "", None, "", "")
+        is_same = (before.stage, before.phase, before.waits) == (stage, picture.phase, waits)
+        since = before.since if is_same else format_moment()
+        self._seen = OpenIteration(self.number, stage, picture.phase, waits, since, title)
         return self._seen
 
-    def _take(self, resource: Resource) -> None:
-        """Wait for a lane, then leave the held one; only a slot is held while it waits, and only for a bench."""
+    def _acquire(self, resource: Resource) -> None:
+        """Wait for a lane, then release the held one; only a slot is held while it waits, and only for a bench."""
         if resource in self._held:
             return
-        if resource is not self.lanes.bench:
-            self.leave_all()
-        lane = resource.take(self.number, self._project.beat)
-        self.leave_all()
+        if resource is not self.pool.bench:
+            self.release()
+        lane = resource.acquire(self.number, self._project.beat)
+        self.release()
         self._held[resource] = lane
-        if not self.lanes.is_alone:  # else it works in that lane already
+        if not self.pool.is_serial:  # else it works in that lane already
             self._project.enter(lane)

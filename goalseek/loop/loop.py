@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from goalseek.ledger.checkpoints import CheckpointName
-from goalseek.loop.baseline import is_abandoned, measure_baseline, record_abandoned
+from goalseek.loop.baseline import find_abandoned, measure_baseline, record_abandoned
 from goalseek.loop.invocation import Invocation
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.phases.apply_change import apply_change
@@ -29,7 +29,7 @@ from goalseek.loop.phases.verify import verify
 from goalseek.loop.queue import Queue
 from goalseek.phase_values import Candidate, Context, Decision, Review
 from goalseek.records import IterationRecord
-from goalseek.values import Outcome, Phase
+from goalseek.values import Phase
 
 
 def iterate(invocation: Invocation) -> Iterator[IterationRecord]:
@@ -41,7 +41,7 @@ def iterate(invocation: Invocation) -> Iterator[IterationRecord]:
                 continue
             # One iteration after the other, or several at once; first those that an earlier invocation left.
             yield from Queue(invocation, config, run_iteration).run()
-        invocation.claim()  # at the end of a run baseline and best are measured once more
+        invocation.confirm_best()  # at the end of a run baseline and best are measured once more
 
 
 def run_iteration(iteration: Iteration) -> IterationRecord:
@@ -51,46 +51,44 @@ def run_iteration(iteration: Iteration) -> IterationRecord:
     """
     step = iteration.steps.do  # loads the checkpoint of that name, or calls the function and stores its result
     with iteration.steps.saving_failure():  # the text of an error, for status and the next start
-        if is_abandoned(iteration):  # a kill left its candidate, and somebody removed the checkpoints
-            return record_abandoned(iteration)
+        if candidate := find_abandoned(iteration):  # a kill left it, and somebody removed its checkpoints
+            return record_abandoned(iteration, candidate)
         iteration.project.provider()  # raises GoalseekError if no provider can start
         with iteration.ending_at_rejection():  # no plan, no change within the scope, no merge: LOG records why
             context = step(Phase.READ_CONTEXT, CheckpointName("context"), Context, read_context, iteration)
-            iteration.take_context(context)
+            iteration.begin_proposals(context)
             attempts = iteration.begin_attempts(make_plan(iteration))
             # The first attempt is the plan's change. Another one follows an attempt that crashed or edited out of
             # scope (its author repairs it), one that the reviewer sends back, and one whose tip has moved (git merges
             # its change onto the new tip; its author is asked only about conflicts). A crash is evidence like any
-            # other: without a repair the decision is about it. A cycle is the attempts up to one decision. The top
-            # attempt is the last one with a candidate; after a move only the attempts since then count.
+            # other: without a repair the decision is about it. A cycle is the attempts up to one decision. Their
+            # subject is the last one with a candidate; after a move only the attempts since then count.
             for attempt in attempts:
                 # At its end this block adds the next attempt, if there is one: after TipMoved, a rejected edit out of
                 # scope, or evidence of a crash. A rejection is raised if there is no candidate to decide about: so is
-                # each one after a move, and ``decision`` is never one from before it.
+                # each one after a move.
                 with attempts.trying(attempt):
                     change = attempt.change = apply_change(iteration, attempt)  # the author's work, or git's merge
-                    iteration.seat.take_bench()
+                    iteration.lanes.acquire_bench()
                     name = CheckpointName("candidate", attempt.number)
                     candidate = step(Phase.COMMIT, name, Candidate, commit, iteration, attempt, change)
                     attempt.candidate = candidate
                     iteration.refuse_moved_tip(attempt)
                     attempt.evidence, attempt.verdict = verify(iteration, attempt, change, candidate)
-                if measured := attempts.attempt_to_decide():  # None if another follows, or none was measured
-                    name = CheckpointName("verdict", measured.cycle)
-                    decision = step(Phase.DECIDE, name, Decision, decide, iteration, measured)
-                    if asks_reviewer(iteration, measured, decision):
-                        name = CheckpointName("review", measured.cycle)
-                        review = step(Phase.REVIEW, name, Review, review_candidate, iteration, measured, decision)
-                        attempts.take_review(review)
-                        decision = review.decision
-                if attempts.are_over:  # if the attempt after a review gave no candidate, the review's decision stands
-                    if needs_approval(iteration, attempts.top, decision):
-                        # Waits, its lanes given back. A declined keep becomes REVERTED, DECLINED; a patch that was
+                if attempts.are_over and not (subject := attempts.subject).decision:
+                    name = CheckpointName("verdict", subject.cycle)
+                    subject.decision = step(Phase.DECIDE, name, Decision, decide, iteration, subject)
+                    if asks_reviewer(iteration, subject):
+                        name = CheckpointName("review", subject.cycle)
+                        # Its decision stands if its author is asked for changes and gives no candidate.
+                        attempts.add_review(step(Phase.REVIEW, name, Review, review_candidate, iteration, subject))
+                if attempts.are_over:
+                    if needs_approval(iteration, attempts.subject):
+                        # Waits, its lanes released. A declined keep becomes REVERTED, DECLINED; a patch that was
                         # approved is not asked about again after a move.
-                        decision = apply_approval(iteration, attempts.top, decision)
-                    if decision.verdict.outcome == Outcome.KEPT and not iteration.take_landing():
+                        apply_approval(iteration, attempts.subject)
+                    if attempts.subject.is_kept and not iteration.acquire_landing():
                         # Another iteration has landed. Adds an attempt, in a new cycle: this change, merged from its
                         # base onto the tip that is found then. After parallel.landings such moves it is rejected.
-                        attempts.move(attempts.top, base=iteration.incumbent)
-            iteration.decision = decision
+                        attempts.move(attempts.subject, base=iteration.incumbent)
         return log(iteration, iteration.result)  # the record first, then tip and branch, then the hidden ref goes

@@ -13,14 +13,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from goalseek.disk import machine_error, remove_if_exists
+from goalseek.disk import machine_error
 from goalseek.errors import Ended, GitFailed, LimitReached
 from goalseek.git.objects import ObjectsFailed
 from goalseek.ledger.checkpoints import Begun
 from goalseek.loop.invocation import Invocation
 from goalseek.loop.iteration import Iteration
-from goalseek.loop.lanes import Lanes
-from goalseek.loop.phases.decide import recall_answer
+from goalseek.loop.lanes import LanePool
+from goalseek.loop.phases.decide import find_answer
 from goalseek.manifest.parallel import agents_of, benches_of
 from goalseek.phase_values import Ahead
 from goalseek.project.approval import Approval, approval_error, save_approval
@@ -52,10 +52,7 @@ def _recovers(iteration: Iteration, error: BaseException) -> bool:
         return False
     if iteration.project.ledger.history.iteration(iteration.number) is not None:
         return False
-    for lane in iteration.seat.held:
-        lane.close_trees()
-        with contextlib.suppress(OSError):
-            remove_if_exists(lane.places.workspace)
+    iteration.lanes.remove_trees()
     return True
 
 
@@ -65,9 +62,9 @@ class Queue:
         self._project = invocation.project
         self._run_iteration = run_iteration
         self._agents, benches = _sizes(invocation, config)
-        self._lanes = Lanes(self._project, self._agents, benches)
-        self._baton = self._lanes.baton
-        self._first_config = config if self._lanes.is_alone else None  # of several it depends on ``_owed``
+        self._pool = LanePool(self._project, self._agents, benches)
+        self._baton = self._pool.baton
+        self._first_config = config if self._pool.is_serial else None  # of several it depends on ``_owed``
         self._threads: dict[int, threading.Thread] = {}
         self._iterations: dict[int, Iteration] = {}
         self._owed: list[tuple[Begun, Usage]] = []  # with the usage so far
@@ -81,9 +78,9 @@ class Queue:
         An error of one iteration ends the others, as a signal does. A later invocation resumes their checkpoints.
         """
         with contextlib.ExitStack() as stack:
-            stack.callback(self._lanes.close)
+            stack.callback(self._pool.close)
             stack.enter_context(self._baton)
-            if not self._lanes.is_alone:
+            if not self._pool.is_serial:
                 stack.callback(self._end_threads)
                 self._project.baton, self._project.pulse = self._baton, self._raise_error
                 # What an earlier invocation left under way, candidates first.
@@ -93,7 +90,7 @@ class Queue:
             while True:
                 while self._landed:
                     record = self._landed.popleft()
-                    if not self._lanes.is_alone:
+                    if not self._pool.is_serial:
                         self._invocation.show_progress(self._spending())
                     if self._iterations:  # else ``next_config`` asks, after work that is due alone
                         self._invocation.note_stop(self._spending())
@@ -110,17 +107,17 @@ class Queue:
 
     def _begin_next(self) -> bool:
         """False if there is no room, or a stop."""
-        capacity = self._agents + self._lanes.benches
+        capacity = self._agents + self._pool.benches
         # With one agent and one bench, iterations left by several end in lanes of their own.
-        is_over = capacity == 2 and not self._lanes.is_alone and not self._owed
+        is_over = capacity == 2 and not self._pool.is_serial and not self._owed
         if len(self._iterations) >= capacity or is_over or self._error:
             return False
-        slots = self._lanes.slots[: self._agents]
+        slots = self._pool.slots[: self._agents]
         slot = next((number for number, resource in enumerate(slots) if resource.is_free), None)
         has_candidate = bool(self._owed) and self._owed[0][0].iteration in self._project.repository.flight()
         if slot is None and not has_candidate:
             return False
-        if not self._iterations and not self._lanes.is_alone:
+        if not self._iterations and not self._pool.is_serial:
             self._project.enter(self._project.lane)  # others were there, and something may be measured alone now
         config = self._first_config or self._invocation.next_config(self._spending, has_candidate)
         self._first_config = None
@@ -128,19 +125,15 @@ class Queue:
         if config is None:
             return False
         self._agents, benches = _sizes(self._invocation, config)
-        if benches != self._lanes.benches or (self._lanes.is_alone and self._agents > 1):
+        if benches != self._pool.benches or (self._pool.is_serial and self._agents > 1):
             return False  # another queue begins once this one is empty
-        self._lanes.add_slots(self._agents)
+        self._pool.add_slots(self._agents)
         if self._owed:
             begun, _ = self._owed.pop(0)
         else:
-            standing = self._project.standing
-            number = max([standing.last_iteration, *self._iterations]) + 1
-            begun = Begun(number, standing.seq, standing.last_seal, slot or 0)
-            if not self._lanes.is_alone:
-                self._lanes.flight.add(begun)
+            begun = self._pool.begin(max([self._project.standing.last_iteration, *self._iterations]) + 1, slot or 0)
         self._iterations[begun.iteration] = iteration = self._make_iteration(begun, config)
-        if self._lanes.is_alone:
+        if self._pool.is_serial:
             self._work(iteration)
             self._raise_error()
             return True
@@ -153,10 +146,10 @@ class Queue:
         return True
 
     def _make_iteration(self, begun: Begun, config: Config) -> Iteration:
-        if self._lanes.is_alone:
-            return Iteration(self._project, config, self._lanes, begun)
+        if self._pool.is_serial:
+            return Iteration(self._project, config, self._pool, begun)
         project = self._project.beside(functools.partial(self._check, begun.iteration), begun.iteration)
-        iteration = Iteration(project, config, self._lanes, begun)
+        iteration = Iteration(project, config, self._pool, begun)
         iteration.ahead = self._ahead
         iteration.steps.get_spending = functools.partial(self._spending, begun.iteration)
         return iteration
@@ -168,12 +161,16 @@ class Queue:
             self._baton.notice()
 
     def _work(self, iteration: Iteration) -> None:
+        def leave() -> None:
+            iteration.lanes.release()
+            self._iterations.pop(iteration.number, None)
+
         try:
             record = self._run_iteration(iteration)
             self._invocation.count_iteration(record)
             self._landed.append(record)
-            self._leave(iteration)
-            if not self._lanes.is_alone:
+            leave()
+            if not self._pool.is_serial:
                 iteration.project.watch.on_record(record)  # last: while a program is told, the others go on
         except LimitReached as reached:
             self._project.stop = self._project.stop or reached.stop
@@ -185,11 +182,7 @@ class Queue:
             else:
                 self._error = self._error or error
         finally:
-            self._leave(iteration)
-
-    def _leave(self, iteration: Iteration) -> None:
-        iteration.seat.leave_all()
-        self._iterations.pop(iteration.number, None)
+            leave()
 
     def _check(self, number: int) -> None:
         """Raises if a waiting iteration must end in this invocation."""
@@ -197,63 +190,55 @@ class Queue:
         stop, iteration = self._project.stop, self._iterations.get(number)
         if self._error:
             raise Ended
-        if stop and iteration and iteration.seat.is_proposing:
+        if stop and iteration and iteration.lanes.is_proposing:
             raise LimitReached(stop)
 
     def _count_seconds(self) -> None:
-        if self._lanes.clock:
-            self._lanes.clock.count(iteration.seat.is_idle for iteration in self._iterations.values())
+        if self._pool.clock:
+            self._pool.clock.count(iteration.lanes.is_idle for iteration in self._iterations.values())
 
-    def _wait(self) -> None:
+    def _await_news(self) -> None:
         self._baton.news.clear()
         with self._baton.let_go():
             self._baton.news.wait(_BEAT_SECONDS)
+
+    def _wait(self) -> None:
+        self._await_news()
         self._look()
 
     def _look(self) -> None:
-        project = self._project
         self._show()
         self._raise_error()
-        project.stop = project.stop or take_stop_request(project.repository.own)
+        self._project.stop = self._project.stop or take_stop_request(self._project.repository.own)
 
     def _raise_error(self) -> None:
         if self._error:
             raise self._error
 
     def _show(self) -> None:
-        balance = self._lanes.balance
+        balance = self._pool.balance
         balance.count()
-        iterations = [iteration for _, iteration in sorted(self._iterations.items())]
-        under_way = tuple(iteration.seat.look(iteration.as_ahead.title) for iteration in iterations)
+        under_way = tuple(iteration.lanes.look(iteration.as_ahead.title) for iteration in self._open)
         is_waiting = bool(under_way) and all(one.waits for one in under_way)
         why = "; ".join(dict.fromkeys(one.waits for one in under_way)) if is_waiting else ""
-        silences = filter(None, (one.project.activity.picture.silent_since for one in iterations))
-        self._project.show(
-            "waiting" if is_waiting else "running",
-            None,
-            None,
-            next=why,
-            silent_since=min(silences, default=""),
-            under_way=under_way,
-            balance=str(balance),
-        )
+        silences = filter(None, (one.project.activity.picture.silent_since for one in self._open))
+        fields = {"silent_since": min(silences, default=""), "under_way": under_way, "balance": str(balance)}
+        self._project.show("waiting" if is_waiting else "running", None, None, next=why, **fields)
         self._project.activity.beat()
 
     def _end_threads(self) -> None:
         self._error = self._error or Ended()
         while self._threads:
             self._baton.notice()
-            self._baton.news.clear()
-            with self._baton.let_go():
-                self._baton.news.wait(_BEAT_SECONDS)
+            self._await_news()
         self._project.baton, self._project.pulse = None, lambda: None
 
     def _answer_questions(self) -> None:
         """Ask a person at the terminal; raises GoalseekError if nobody is there and nothing else goes on."""
         asking = [
             (iteration, question)
-            for _, iteration in sorted(self._iterations.items())
-            if (question := iteration.seat.question) and recall_answer(iteration, question) is None
+            for iteration in self._open
+            if (question := iteration.lanes.question) and find_answer(iteration, question) is None
         ]
         if not asking:
             return
@@ -269,34 +254,38 @@ class Queue:
                 while self._begin_next():
                     pass
                 self._show()
-                return recall_answer(iteration, question)
+                return find_answer(iteration, question)
 
         with self._baton.let_go():
             answer = watch.ask(question, poll_answer)
         if answer is None:
             raise approval_error(question)
-        if iteration.seat.question is question:  # else it has taken effect already
+        if iteration.lanes.question is question:  # else it has taken effect already
             save_approval(self._project.loaded.logs, question, answer)
 
     @property
+    def _open(self) -> list[Iteration]:
+        """Those under way, oldest first."""
+        return [self._iterations[number] for number in sorted(self._iterations)]
+
+    @property
     def _ahead(self) -> tuple[Ahead, ...]:
-        return tuple(iteration.as_ahead for _, iteration in sorted(self._iterations.items()))
+        return tuple(iteration.as_ahead for iteration in self._open)
 
     def _spending(self, number: int | None = None) -> Spending:
         """The spending of all iterations; iteration ``number`` foresees the running calls of the others."""
-        open_iterations = [iteration for _, iteration in sorted(self._iterations.items(), reverse=True)]
+        open_iterations = self._open[::-1]  # an earlier one may not know the usual call yet, while a later one does
         logs = [iteration.steps.usage_log for iteration in open_iterations]
-        # An earlier one may not know the usual call yet, while a later one does, or has an answer.
         usual = (*(log.usual() for log in logs), *(answer for log in logs for answer in log.answers.values()))
         calling = (
-            one.seat.is_proposing
+            one.lanes.is_proposing
             if number is None
-            else one.number != number and one.steps.is_asking and not one.seat.is_idle
+            else one.number != number and one.steps.is_asking and not one.lanes.is_idle
             for one in open_iterations
         )
         own = [log.spending() for log in logs]
         return Spending(
-            self._lanes.clock.seconds if self._lanes.clock else 0.0,
+            self._pool.clock.seconds if self._pool.clock else 0.0,
             Usage.total([*(used for _, used in self._owed), *(spending.usage for spending in own)]),
             Usage.total(spending.before_run for spending in own if spending.before_run),
             self._ahead,

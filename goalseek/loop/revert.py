@@ -19,7 +19,7 @@ from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.baseline import end_unfinished, refuse_paid_proposal
 from goalseek.loop.iteration import Iteration
-from goalseek.loop.lanes import lanes_of
+from goalseek.loop.lanes import open_pool
 from goalseek.loop.phases.apply_change import change_between
 from goalseek.loop.phases.log import log
 from goalseek.loop.phases.read_context import read_context_without_turn
@@ -48,8 +48,8 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
     end_unfinished(project, f"goalseek revert {number}")
     commit = project.repository.load_commit(str(kept.commit_hash))
     tree = _merge_without(project, kept)
-    with lanes_of(project) as lanes:
-        iteration = Iteration(project, config, lanes, None, f"revert {number} {tree}", is_limited=False)
+    with open_pool(project) as pool:
+        iteration = Iteration(project, config, pool, None, f"revert {number} {tree}", is_limited=False)
         repository, standing, text = project.repository, iteration.standing, " ".join(why.split())
         step = iteration.steps.do
         context = step(Phase.READ_CONTEXT, CheckpointName("context"), Context, read_context_without_turn, iteration)
@@ -78,8 +78,8 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
         guards = iteration.config.manifest.guard
         warning = guard_warning(guards, "the code without it", evidence.guards, standing.baseline.guards)
         notes = (f"against the code with it: {measured.why}", *((warning,) if warning else ()))
-        parts = (None, change, candidate, evidence, Decision(verdict))
-        return log(iteration, IterationResult(context, verdict, *parts, notes=notes, taken_back=number))
+        parts = (None, change, candidate, evidence)
+        return log(iteration, IterationResult(context, Decision(verdict), *parts, notes=notes, taken_back=number))
 
 
 def _find_kept(project: Project, number: int) -> IterationRecord:

@@ -33,18 +33,24 @@ Inputs = ParamSpec("Inputs")
 class StepRunner:
     """Runs the steps of one iteration in order: asks the limits, works, checkpoints the result, charges the usage.
 
-    Checkpoints hold for this run, the record that the iteration began after, and the same ``source``.
+    Checkpoints hold for this run, the record that the iteration began after, and the same ``source``. ``places_of``
+    gives the places of the calls of a phase.
     """
 
     def __init__(
-        self, project: Project, begun: Begun, source: str, limits: Limits | None, phase_limit: int | None
+        self,
+        project: Project,
+        begun: Begun,
+        source: str,
+        limits: Limits | None,
+        phase_limit: int | None,
+        places_of: Callable[[str], CachePaths],
     ) -> None:
         self.number = number = begun.iteration
         self.folder = project.run_folder(number)
         refuse_foreign_logs(project.loaded, number)
         self.get_spending: Callable[[], Spending] = self._own_spending  # not recorded yet, with running calls
         self.is_asking = False
-        self.places_of: Callable[[str], CachePaths] = lambda phase: project.places  # of the calls of a phase
         self._project = project
         self._limits = limits
         self._remaining = phase_limit  # phases that may run now; None: all
@@ -54,7 +60,7 @@ class StepRunner:
         self._seconds = project.activity.phase_seconds = PhaseSeconds(self._checkpoints, project.activity.seconds)
         self.usage_log = UsageLog(
             self._checkpoints,
-            lambda call, session: usage_left(project, self.places_of(call.phase), call, session),
+            lambda call, session: usage_left(project, places_of(call.phase), call, session),
             cache(lambda calls_each: median_call(project.ledger.recent, calls_each)),
             self._standing,
         )

@@ -59,7 +59,7 @@ def test_a_limit_leaves_an_iteration_whose_repair_has_its_commit_and_the_end_of_
             reach()
     else:
         reach()
-        assert every.attempt_to_decide() is first, "the candidate so far can be decided about"
+        assert every.are_over and every.subject is first, "the candidate so far can be decided about"
 
 
 def test_a_repair_after_a_refusal_must_give_more_than_the_candidate_before_it() -> None:
@@ -73,7 +73,7 @@ def test_a_repair_after_a_refusal_must_give_more_than_the_candidate_before_it() 
     assert (third.number, third.last_committed, third.commits) == (3, 1, ("commit 1",))
     assert third.prior and third.prior.tree == "tree 1"
     crash(every, third)
-    assert [attempt.reason for attempt in every.earlier] == ["verify_failed", "out_of_scope"], "in their order"
+    assert [attempt.reason for attempt in every.entries] == ["verify_failed", "out_of_scope"], "in their order"
 
 
 def test_without_a_candidate_the_last_refusal_ends_the_iteration() -> None:
@@ -82,7 +82,7 @@ def test_without_a_candidate_the_last_refusal_ends_the_iteration() -> None:
         raise refusal
     with pytest.raises(Rejected), every.trying(next(iter(every))):
         raise refusal
-    assert every.top.rejected is refusal and [one.reason for one in every.earlier] == ["out_of_scope"]
+    assert every.subject.rejected is refusal and [one.reason for one in every.entries] == ["out_of_scope"]
 
 
 def test_a_repair_that_became_no_commit_is_listed_with_what_it_cost() -> None:
@@ -92,7 +92,7 @@ def test_a_repair_that_became_no_commit_is_listed_with_what_it_cost() -> None:
     with every.trying(repair):
         repair.change = structs.replace(CHANGE, usage=Usage(70))
         raise Rejected("skipped", "duplicate", "the same tree was measured in iteration 1")
-    assert every.earlier == (Attempt(None, "duplicate", Usage(70)),)
+    assert every.entries == (Attempt(None, "duplicate", Usage(70)),)
 
 
 def test_verdicts_that_came_too_late_are_none_of_a_reviewers_and_count_also_after_one() -> None:
@@ -101,7 +101,7 @@ def test_verdicts_that_came_too_late_are_none_of_a_reviewers_and_count_also_afte
     first = measure(every)
     every.move(first, incumbent)
     second = measure(every)
-    every.take_review(asks)
+    every.add_review(asks)
     third = measure(every)
     assert [attempt.cycle - attempt.moves for attempt in (first, second, third)] == [1, 1, 2]
     every.move(third, incumbent)

@@ -10,7 +10,7 @@ from test_queue import begin
 
 import goalseek
 from goalseek.errors import GoalseekError
-from goalseek.loop.lanes import Seat
+from goalseek.loop.lanes import HeldLanes
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK
 
 
@@ -35,15 +35,15 @@ def test_an_error_while_the_caller_has_a_record_is_raised_once_it_asks_for_more(
 ) -> None:
     agent = '[ $GOALSEEK_ITERATION = 1 ] || while [ ! -e "$HOME/told" ]; do sleep 0.02; done; echo 1 > a.txt'
     project = begin(tmp_path / "repository", agent=agent, parallel={"agents": 2, "benches": 2})
-    take_bench, failures = Seat.take_bench, []
+    acquire_bench, failures = HeldLanes.acquire_bench, []
 
-    def fail_once(seat: Seat) -> None:
-        if seat.number == 2 and not failures:
-            failures.append(seat)
+    def fail_once(lanes: HeldLanes) -> None:
+        if lanes.number == 2 and not failures:
+            failures.append(lanes)
             raise ValueError("planted")
-        take_bench(seat)
+        acquire_bench(lanes)
 
-    monkeypatch.setattr(Seat, "take_bench", fail_once)
+    monkeypatch.setattr(HeldLanes, "acquire_bench", fail_once)
     with pytest.raises(ValueError, match="planted"):
         for record in goalseek.iterate(goalseek.load(project.manifest), iterations=2):
             if record.iteration == 1:

@@ -41,13 +41,13 @@ def test_one_whose_workspace_somebody_removes_while_goalseek_works_in_it_goes_on
 
 BUG = """
 from goalseek.__main__ import main
-from goalseek.loop.lanes import Seat
-real = Seat.take_bench
-def planted(seat):
-    if seat.number == 2:
+from goalseek.loop.lanes import HeldLanes
+real = HeldLanes.acquire_bench
+def planted(lanes):
+    if lanes.number == 2:
         raise ValueError("planted")
-    return real(seat)
-Seat.take_bench = planted
+    return real(lanes)
+HeldLanes.acquire_bench = planted
 main()
 """
 

@@ -13,7 +13,7 @@ from goalseek.git.packing import pack_when_due
 from goalseek.loop.baseline import measure_baseline, refuse_flights
 from goalseek.loop.invocation import limit_stop, recording_end
 from goalseek.loop.iteration import Iteration
-from goalseek.loop.lanes import lanes_of
+from goalseek.loop.lanes import open_pool
 from goalseek.loop.loop import run_iteration
 from goalseek.project.opening import open_project, provider_from_options
 from goalseek.values import Phase, Stop, StopReason
@@ -40,8 +40,8 @@ def run(options: argparse.Namespace) -> int:
                 config = project.config()
                 if stop := limit_stop(project, config):
                     raise _stop_error(stop)
-                with lanes_of(project) as lanes:
-                    record = run_iteration(Iteration(project, config, lanes, phase_limit=1))
+                with open_pool(project) as pool:
+                    record = run_iteration(Iteration(project, config, pool, phase_limit=1))
             done, following = f"{Phase.LOG} (iteration {record.iteration}: {record.outcome})", str(Phase.READ_CONTEXT)
         except LimitReached as reached:
             raise _stop_error(reached.stop) from None

@@ -33,28 +33,25 @@ MAX_TEXT_BYTES = 16 * 1024
 
 def decide(iteration: Iteration, attempt: OpenAttempt) -> Decision:
     assert attempt.verdict is not None and attempt.candidate
-    if attempt.verdict:
-        return Decision(attempt.verdict)
-    return Decision(attempt.verdict, iteration.roll_back(attempt.candidate))
+    return Decision(attempt.verdict, None if attempt.verdict else iteration.revert(attempt.candidate))
 
 
-def asks_reviewer(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> bool:
+def asks_reviewer(iteration: Iteration, attempt: OpenAttempt) -> bool:
     """A stored review counts, even if the manifest no longer asks for one."""
-    if iteration.steps.has(CheckpointName("review", attempt.cycle)):
-        return bool(decision.verdict)
-    is_asked = bool(decision.verdict) and iteration.config.manifest.review is not None
-    return is_asked and iteration.take_landing()
+    if not attempt.is_kept or iteration.steps.has(CheckpointName("review", attempt.cycle)):
+        return attempt.is_kept
+    return iteration.config.manifest.review is not None and iteration.acquire_landing()
 
 
-def review_candidate(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> Review:
+def review_candidate(iteration: Iteration, attempt: OpenAttempt) -> Review:
     """Ask the reviewer; any answer but APPROVED, or none, reverts the candidate. Writes ``reviews/``.
 
     Raises GoalseekError if the reviewer's login is refused, or its rate limit outlasts the run.
     """
-    project, change, candidate = iteration.project, attempt.change, attempt.candidate
-    table, incumbent, value = iteration.config.manifest.review, iteration.standing.incumbent, decision.verdict.value
-    assert table and incumbent and change and candidate and iteration.plan and iteration.briefing and value is not None
-    objects, before, provider = project.repository.objects, incumbent.tree, iteration.provider
+    change, candidate, decision = attempt.change, attempt.candidate, attempt.decision
+    table, value = iteration.config.manifest.review, decision.verdict.value if decision else None
+    assert change and candidate and decision and table and iteration.plan and iteration.briefing and value is not None
+    objects, before, provider = iteration.project.repository.objects, iteration.incumbent.tree, iteration.provider
     proposal = Plan(change.title, change.text[:MAX_TEXT_BYTES], iteration.plan.files)
     patch = objects.patch(before, candidate.tree)
     changed = objects.git("diff-tree", "--numstat", "-r", before, candidate.tree)
@@ -76,8 +73,7 @@ def review_candidate(iteration: Iteration, attempt: OpenAttempt, decision: Decis
         else:
             said = "rejected it" if reply.title == REJECTED else "asks for changes"
             why = f"{name}, who reviewed it, {said}: {clean_title('; '.join(reasons)) or 'no reason given'}"
-        verdict = structs.replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.REVIEW_REJECTED, why=why)
-        decision = Decision(verdict, iteration.roll_back(candidate))
+        decision = _revert(iteration, attempt, Reason.REVIEW_REJECTED, why)
     has_author = bool(provider.repairers) and not attempt.plan.stacked
     goes_on = reply.title == CHANGES_REQUESTED and attempt.cycle - attempt.moves <= table.max_cycles and has_author
     path = iteration.folder / REVIEWS / f"{attempt.cycle}.md"
@@ -111,7 +107,13 @@ def _showing_candidate(workspace: Workspace, edits: Mapping[str, Entry | None]) 
             tree.update(entries_before, label)
 
 
-def needs_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> bool:
+def _revert(iteration: Iteration, attempt: OpenAttempt, reason: str, why: str) -> Decision:
+    assert attempt.decision and attempt.candidate
+    verdict = structs.replace(attempt.decision.verdict, outcome=Outcome.REVERTED, reason=reason, why=why)
+    return Decision(verdict, iteration.revert(attempt.candidate))
+
+
+def needs_approval(iteration: Iteration, attempt: OpenAttempt) -> bool:
     """A stored answer counts, even if the manifest no longer asks for one."""
     if iteration.steps.has(CheckpointName("word", attempt.cycle)):
         return True
@@ -120,29 +122,28 @@ def needs_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decisio
     is_ours = question and attempt.candidate and question.commit == attempt.candidate.commit  # no later attempt's
     if question and is_ours and approval.read_approval(logs, question):
         return True
-    if not approval.requires_approval(iteration.config.manifest, decision.verdict):
-        return False
-    return not decision.verdict or iteration.take_landing()
+    assert attempt.decision
+    is_asked = approval.requires_approval(iteration.config.manifest, attempt.decision.verdict)
+    return is_asked and (not attempt.is_kept or iteration.acquire_landing())
 
 
-def apply_approval(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> Decision:
-    """The decision after a person's answer: a declined keep is reverted; a revert stays one whatever the answer.
+def apply_approval(iteration: Iteration, attempt: OpenAttempt) -> None:
+    """Apply a person's answer: a declined keep is reverted; a revert stays one whatever the answer.
 
     A declined near miss is never stacked; an approved change is not asked about again. Raises GoalseekError with exit
     code 5 if there is no answer, nobody at a terminal, and nothing else under way.
     """
     name, work = CheckpointName("word", attempt.cycle), _decide_by_answer
-    decided = iteration.steps.do(Phase.APPROVE, name, Decision, work, iteration, attempt, decision)
-    if decided.verdict:
-        iteration.approved.add(_patch(iteration, attempt))
-    return decided
+    attempt.decision = iteration.steps.do(Phase.APPROVE, name, Decision, work, iteration, attempt)
+    if attempt.is_kept:
+        iteration.approved_patches.add(_patch(iteration, attempt))
 
 
-def _decide_by_answer(iteration: Iteration, attempt: OpenAttempt, decision: Decision) -> Decision:
-    logs, candidate, question = iteration.project.loaded.logs, attempt.candidate, _question(iteration)
-    assert candidate and question and question.commit == candidate.commit
+def _decide_by_answer(iteration: Iteration, attempt: OpenAttempt) -> Decision:
+    logs, decision, question = iteration.project.loaded.logs, attempt.decision, _question(iteration)
+    assert decision and attempt.candidate and question and question.commit == attempt.candidate.commit
     answer = approval.read_approval(logs, question)
-    if answer is None and _patch(iteration, attempt) in iteration.approved:
+    if answer is None and _patch(iteration, attempt) in iteration.approved_patches:
         answer = "approve"
     if (answer or _ask_person(iteration, question)) == "approve":
         return decision
@@ -150,8 +151,7 @@ def _decide_by_answer(iteration: Iteration, attempt: OpenAttempt, decision: Deci
     why = f"a person declined it: {f'{said}; ' if said else ''}{decision.verdict.why}"
     if not (decision.verdict or decision.verdict.reason in ELIGIBLE):
         return structs.replace(decision, verdict=structs.replace(decision.verdict, why=why)) if said else decision
-    verdict = structs.replace(decision.verdict, outcome=Outcome.REVERTED, reason=Reason.DECLINED, why=why)
-    return Decision(verdict, iteration.roll_back(candidate))
+    return _revert(iteration, attempt, Reason.DECLINED, why)
 
 
 def _question(iteration: Iteration) -> Question | None:
@@ -159,33 +159,32 @@ def _question(iteration: Iteration) -> Question | None:
     return approval.undecided_verdict(project.loaded.runs, iteration.begun, project.run_id)
 
 
-def recall_answer(iteration: Iteration, question: Question) -> Approval | None:
+def find_answer(iteration: Iteration, question: Question) -> Approval | None:
     """A person's answer to a question of this iteration, or None; it stays known after its file is deleted."""
-    answer = iteration.approvals.get(question.decided)
-    answer = answer or approval.read_approval(iteration.project.loaded.logs, question)
-    if answer:
-        iteration.approvals[question.decided] = answer
+    answer = iteration.answers.get(question.decided)
+    if answer := answer or approval.read_approval(iteration.project.loaded.logs, question):
+        iteration.answers[question.decided] = answer
     return answer
 
 
 def _ask_person(iteration: Iteration, question: Question) -> Approval:
     """Raises GoalseekError if nobody is there. With several iterations the others go on, and the queue asks."""
-    project, seat, commands = iteration.project, iteration.seat, approval.commands_for(question)
+    project, lanes, commands = iteration.project, iteration.lanes, approval.commands_for(question)
     answer: Approval | None = None
-    if not seat.lanes.is_alone:
-        seat.leave_all()
+    if not lanes.pool.is_serial:
+        lanes.release()
         project.watch.on_note(f"waits for your approval: {commands}")
         project.show("running", iteration.number, Phase.APPROVE)
         project.watch.on_question(question)
-        seat.question = question
-        while (answer := recall_answer(iteration, question)) is None:
+        lanes.question = question
+        while (answer := find_answer(iteration, question)) is None:
             project.pause()
-        seat.question = None
+        lanes.question = None
         return answer
 
     def poll_answer() -> Approval | None:
         project.activity.beat()
-        return recall_answer(iteration, question)
+        return find_answer(iteration, question)
 
     if project.watch.is_attended():
         project.show("waiting", iteration.number, Phase.APPROVE, next=commands)

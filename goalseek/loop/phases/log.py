@@ -14,7 +14,6 @@ from goalseek.measurement.ruler import Ruler
 from goalseek.phase_values import Evidence, IterationResult
 from goalseek.project import landing
 from goalseek.project.approval import approval_file
-from goalseek.proposal.launch import forget_calls
 from goalseek.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.values import Outcome, Phase, to_line, to_plain
 from goalseek.workspace.listing import digest_of
@@ -27,7 +26,7 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     shares = SharedFolders(project.repository.own, project.folder, share) if share else None
     name = CheckpointName("record")
     record = iteration.steps.do(Phase.LOG, name, IterationRecord, _make_record, iteration, result, ruler, shares)
-    record = structs.replace(record, active_seconds=iteration.seat.lanes.active_seconds)
+    record = structs.replace(record, active_seconds=iteration.lanes.pool.active_seconds)
     if project.standing.run_id != project.run_id:  # it begins with this iteration
         run = RunRecord(
             **project.record_head("run", max(project.standing.epoch, 0)),
@@ -47,15 +46,10 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
         shares.save_baseline(sealed_record.epoch)
     landing.follow(project)
     project.repository.remove_flight(iteration.number)
-    lanes = iteration.seat.lanes
-    if lanes.clock:
-        lanes.clock.restart()
-        lanes.flight.remove(iteration.number)
-    else:
-        forget_calls(*project.places.lanes())
+    iteration.lanes.pool.end(iteration.number)
     if ruler is None:
         remove_if_exists(approval_file(project.loaded.logs, iteration.number))
-    if iteration.seat.lanes.is_alone:  # of several the queue tells it, once the others may go on meanwhile
+    if iteration.lanes.pool.is_serial:  # of several the queue tells it, once the others may go on meanwhile
         project.watch.on_record(sealed_record)
     return sealed_record
 
@@ -64,12 +58,12 @@ def _make_record(
     iteration: Iteration, result: IterationResult, ruler: Ruler | None, shares: SharedFolders | None
 ) -> IterationRecord:
     project, config, standing, steps = iteration.project, iteration.config, iteration.standing, iteration.steps
-    manifest, verdict, plan, change = config.manifest, result.verdict, result.plan, result.change
-    candidate, decision, evidence = result.candidate, result.decision, result.evidence or Evidence()
+    manifest, verdict, plan, change = config.manifest, result.decision.verdict, result.plan, result.change
+    candidate, evidence = result.candidate, result.evidence or Evidence()
     has_author = verdict.outcome != Outcome.BASELINE
     provider, model = iteration.author_of(change, plan) if has_author else ("", "")
     spending = steps.usage_log.spending()
-    benches, host = (evidence.benches, evidence.host) if evidence.runs else iteration.seat.lanes.setting
+    benches, host = (evidence.benches, evidence.host) if evidence.runs else iteration.lanes.pool.setting
     stacked = plan.stacked if plan else ()
     failed = [number for number, run in enumerate(evidence.runs, 1) if run.of == "incumbent" and run.value is None]
     used = ", ".join(map(str, steps.resumed_from))
@@ -102,7 +96,7 @@ def _make_record(
         parent_commit_hash=candidate.parent if candidate and candidate.parent else None,
         base_commit_hash=standing.incumbent.commit if has_author and standing.incumbent else None,
         base_seq=None if benches is None else standing.seq,
-        rollback_commit_hash=decision.rollback if decision else None,
+        rollback_commit_hash=result.decision.rollback,
         tree_hash=candidate.tree if candidate else None,
         taken_back=result.taken_back,
         planned_files=tuple(quote_path(path) for path in plan.files) if plan else (),

@@ -52,7 +52,7 @@ def _ask_for_plan(iteration: Iteration, number: int, problem: Problem | None = N
         write_plan(iteration.folder / "plan.md", stack)
         return stack
     assert iteration.briefing
-    iteration.seat.take_slot()  # READ_CONTEXT has done so, unless it was before a kill
+    iteration.lanes.acquire_slot()  # READ_CONTEXT has done so, unless it was before a kill
     call = build_call(iteration.briefing, Request("plan", number, problem=problem))
     reply, failure = ask(lambda: iteration.provider.plan(call), iteration.steps.usage_log)
     with (iteration.folder / "provider_output.md").open("a", encoding="utf-8", errors="replace") as file:
