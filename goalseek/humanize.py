@@ -69,6 +69,11 @@ def format_duration(duration: float) -> str:
     return f"{whole // 86400}d {whole % 86400 // 3600}h"
 
 
+def time_to_go(remaining: int, seconds: float) -> str:
+    """``; 3 to go, about 2m 10s``, with ``seconds`` for each; "" if none remain."""
+    return f"; {remaining} to go, about {format_duration(remaining * seconds)}" if remaining else ""
+
+
 def format_moment(seconds: float = 0.0) -> str:
     """So many seconds from now, in UTC: ``2026-01-01T03:00:00Z``; at most the last moment that a date has."""
     try:

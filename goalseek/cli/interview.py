@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from goalseek.cli.output import YES, ask_person
+from goalseek.cli.streams import YES, ask_person
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers
 from goalseek.doctor.isolation import hidden_tests

@@ -6,6 +6,7 @@ import gc
 import importlib
 import signal
 import sys
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,9 @@ from goalseek._version import __version__
 from goalseek.cli.registry import COMMANDS, OPTIONS, REMOVED, help_text, removed_words, topics
 from goalseek.cli.streams import prepare_streams
 from goalseek.errors import BUG, USAGE, GoalseekError, Interrupted, exit_code_of_interrupt
+
+if typing.TYPE_CHECKING:
+    from goalseek.cli.options import Options
 
 _ANSWERED_AT_ONCE = ("-h", "--help", "--version")
 
@@ -55,7 +59,7 @@ def _run(arguments: list[str]) -> int:
         at += 2 if "metavar" in OPTIONS.get(arguments[at], {}) else 1
     top, rest = arguments[:at], arguments[at:]  # the options before the command, and the command
     if (rest and rest[0] in ("-h", "--help")) or not arguments:
-        print(help_text(__version__))
+        print(help_text(__version__, is_whole="--all" in arguments))
         return 0 if rest else USAGE
     if rest[:1] == ["help"] and rest[1:] and rest[1] in COMMANDS and rest[1] not in topics():
         rest = [rest[1], "--help"]
@@ -81,21 +85,21 @@ def _run(arguments: list[str]) -> int:
     return code
 
 
-def _parse_command(arguments: list[str], top: list[str], rest: list[str]) -> tuple[Any, Any]:
-    from goalseek.cli.options import Parser, add_options
+def _parse_command(arguments: list[str], top: list[str], rest: list[str]) -> tuple[Any, Options]:
+    from goalseek.cli.options import Options, Parser, add_options
 
     parser = Parser(prog="goalseek", add_help=False, usage="goalseek [OPTIONS] COMMAND ... (see goalseek --help)")
     add_options(parser, is_top=True)
-    options = parser.parse_args(top)
+    options = parser.parse_args(top, Options())
     if not rest:
-        raise GoalseekError("no command is given", "goalseek --help lists the commands")
+        raise GoalseekError("no command is given", "goalseek --help --all lists the commands")
     name = rest[0]
     if removed := removed_words(rest):
         raise GoalseekError(f"goalseek {removed} was removed: {REMOVED[removed]}")
     if name not in COMMANDS:
         from goalseek.humanize import did_you_mean
 
-        hint = did_you_mean(name, COMMANDS) or "goalseek --help lists the commands"
+        hint = did_you_mean(name, COMMANDS) or "goalseek --help --all lists the commands"
         raise GoalseekError(f"there is no command {name!r}", hint)
     module: Any = importlib.import_module(f"goalseek.cli.commands.{name}")
     summary, example = COMMANDS[name]

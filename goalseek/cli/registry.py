@@ -51,6 +51,7 @@ _GROUPS = {  # a summary and an example of each, without the program's name
         "completion": ("Print a completion script for bash, zsh or fish", "completion bash > goalseek.bash"),
     },
 }
+_FIRST = ("init", "doctor", "iterate", "status", "log", "show", "report", "promote")
 COMMANDS = {name: texts for commands in _GROUPS.values() for name, texts in commands.items()}
 
 REMOVED = {
@@ -122,18 +123,22 @@ def topics() -> dict[str, Path]:
     return dict(sorted(pages.items()))
 
 
-def help_text(version: str) -> str:
+def help_text(version: str, is_whole: bool) -> str:
+    """Eight commands, on a screen of 24 lines; if ``is_whole``, every command by group, and a line for each option."""
     lines = [
         "usage: goalseek [OPTIONS] COMMAND ...",
         "",
         "Improves one number in a git repository: an agent proposes a change, a verifier",
         "that the agent cannot see measures it, and only a measured gain is kept.",
     ]
-    for group, commands in _GROUPS.items():
-        lines += ["", f"{group}:"]
-        lines += [f"  {name:<11} {summary}" for name, (summary, _) in commands.items()]
+    for group, names in _GROUPS.items() if is_whole else {"commands": _FIRST}.items():
+        lines += ["", f"{group}:", *(f"  {name:<11} {COMMANDS[name][0]}" for name in names)]
     lines += ["", "options of every command, before or after its name:"]
-    lines += [f"  {usage_of(name):<16} {settings['help']}" for name, settings in OPTIONS.items()]
-    lines += ["", "`goalseek COMMAND --help` explains one command, with an example."]
-    lines += ["`goalseek help` lists the pages of the guide.", f"goalseek {version}"]
-    return "\n".join(lines)
+    if is_whole:
+        lines += [f"  {usage_of(name):<16} {settings['help']}" for name, settings in OPTIONS.items()]
+        lines.append("")
+    else:
+        lines += [f"  {', '.join(map(usage_of, OPTIONS))}", ""]
+        lines.append(f"`goalseek --help --all` lists all {len(COMMANDS)} commands, and explains these options.")
+    lines.append("`goalseek COMMAND --help` explains one command, with an example.")
+    return "\n".join([*lines, "`goalseek help` lists the pages of the guide.", f"goalseek {version}"])

@@ -1,4 +1,4 @@
-"""Standard input, output and error that work when closed, full, hung up, or in an encoding that lacks characters."""
+"""Standard streams that work when closed, full, hung up or in an encoding that lacks characters; questions there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import os
 import signal
 import stat
 import sys
+from collections.abc import Callable
+from typing import TypeVar
 
 from goalseek.errors import UNFIT, GoalseekError, Interrupted
 
@@ -81,3 +83,33 @@ def spell_in_ascii(error: UnicodeError) -> tuple[str | bytes, int]:
     letter = error.object[error.start]
     is_byte = "\udc80" <= letter <= "\udcff"
     return bytes([ord(letter) - 0xDC00]) if is_byte else _SPELLINGS.get(letter, "?"), error.start + 1
+
+
+def print_bytes(content: bytes) -> None:
+    sys.stdout.flush()
+    try:
+        sys.stdout.buffer.write(content)
+    except OSError as error:
+        handle_write_error(1, error)
+    sys.stdout.flush()
+
+
+YES = ("y", "yes")
+Value = TypeVar("Value")
+
+
+def ask_person(question: str, default: str, read: Callable[[str], Value]) -> Value:
+    """Asks until ``read`` takes the answer, or the default. Raises GoalseekError if the terminal is closed."""
+    from goalseek.process import wait_for_line
+
+    while True:
+        print(f"{question}{f' [{default}]' if default else ''}: ", end="", file=sys.stderr, flush=True)
+        wait_for_line()
+        try:
+            text = input().strip() or default
+        except EOFError:
+            raise GoalseekError("no answer", "answer the questions, or use flags: goalseek init --help") from None
+        try:
+            return read(text)
+        except GoalseekError as error:
+            print(f"  {error.message}" + (f"; {error.hint}" if error.hint else ""), file=sys.stderr)

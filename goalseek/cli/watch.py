@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import select
@@ -15,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from goalseek.cli.output import apply_query, print_json, wants_json
+from goalseek.cli.options import Options
 from goalseek.ledger.results_file import History, find_own_folder, load_standing
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
@@ -27,24 +26,24 @@ from goalseek.project.stop import read_pending_run
 from goalseek.records import IterationRecord
 from goalseek.views.lines import EventWatch, LineWatch, record_line
 from goalseek.views.panel import LiveWatch, format_whole_seconds
-from goalseek.views.terminal_text import can_move_cursor, clean_lines, one_line, painter, terminal_width
+from goalseek.views.terminal_text import can_move_cursor, clean_lines, one_line, terminal_width
 
 
-def choose_view(options: argparse.Namespace) -> Observer:
-    if wants_json(options):
-        apply_query(options, {})
-        return EventWatch(sys.stdout, lambda event: apply_query(options, event))
+def choose_view(options: Options) -> Observer:
+    if options.wants_json:
+        options.apply_query({})
+        return EventWatch(sys.stdout, lambda event: options.apply_query(event))
     return line_view(options)
 
 
-def open_live_view(options: argparse.Namespace) -> contextlib.AbstractContextManager[Observer]:
+def open_live_view(options: Options) -> contextlib.AbstractContextManager[Observer]:
     """A live panel if stdout is a terminal that shows one, without ``--json`` and ``-q``; else ``choose_view``."""
-    if wants_json(options) or options.quiet or not can_move_cursor(sys.stdout):
+    if options.wants_json or options.quiet or not can_move_cursor(sys.stdout):
         return contextlib.nullcontext(choose_view(options))
     return contextlib.closing(LiveWatch(options.color, options.verbose))
 
 
-def line_view(options: argparse.Namespace) -> LineWatch:
+def line_view(options: Options) -> LineWatch:
     """Also with ``--json``: commands that do not climb report on stderr."""
     return LineWatch(options.color, options.quiet, options.verbose)
 
@@ -110,9 +109,9 @@ def read_output(path: Path, start: int) -> tuple[bytes, int]:
         return b"", max(start, 0)
 
 
-def follow_climb(options: argparse.Namespace, loaded: ManifestFile) -> int:
+def follow_climb(options: Options, loaded: ManifestFile) -> int:
     """Shows a climb until it ends; at a terminal until q or ^C, as another process may go on with it."""
-    is_json = wants_json(options)
+    is_json = options.wants_json
     has_panel = not is_json and can_move_cursor(sys.stdout) and not options.quiet
     with contextlib.suppress(KeyboardInterrupt), contextlib.ExitStack() as stack:
         watch: Observer = Observer()
@@ -130,15 +129,15 @@ def follow_climb(options: argparse.Namespace, loaded: ManifestFile) -> int:
                 overview = read_overview(loaded, readable=readable)
                 plain, readable = overview.plain(), overview.readable
                 if (current := {**plain, "heartbeat_at": None}) != previous:  # more than its heartbeat has changed
-                    print_json(options, plain)
+                    options.print_answer(plain)
                     previous = current
                 if options.output and follower.printed:
-                    print_json(options, {"event": "output", "lines": lines})
+                    options.print_answer({"event": "output", "lines": lines})
             else:
                 if lines:
                     print("\n".join(lines[shown_lines:]), flush=True)
                 for record in follower.records:
-                    line = record_line(record, painter(sys.stdout, options.color), terminal_width(sys.stdout))
+                    line = record_line(record, options.painter(), terminal_width(sys.stdout))
                     print(line, flush=True)
                 shown_lines = 0
                 if has_panel:

@@ -82,7 +82,7 @@ except Interrupted as error:
 def test_a_question_hears_one_that_does_not_interrupt_its_system_call(tmp_path: Path) -> None:
     code = """
 import threading
-from goalseek.cli.output import ask_person
+from goalseek.cli.streams import ask_person
 process.install_signal_handlers()
 def send_to_this_thread():
     time.sleep(0.5)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 from pathlib import Path
 
-from goalseek.cli.options import load_manifest
-from goalseek.cli.output import print_answer
+from goalseek.cli.options import Options, Parser
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.locks import last_manifest, lock_holder
@@ -20,7 +18,7 @@ from goalseek.values import Outcome
 from goalseek.views.terminal_text import one_line
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     parser.add_argument("iteration", type=int, metavar="N", help="the number of the iteration that waits")
     parser.epilog = (
         "Where the verdict rejects the change, the climb goes on either way. One that you decline is never tried again "
@@ -28,9 +26,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     approval: Approval = options.command_name
-    manifest = manifest_of_running_climb(load_manifest(options))
+    manifest = manifest_of_running_climb(options.load_manifest())
     standing = load_standing(manifest)
     with contextlib.closing(open_repository(manifest)) as repository:
         run_id, holder = read_pending_run(repository.own) or standing.run_id, lock_holder(repository.own)
@@ -59,5 +57,5 @@ def run(options: argparse.Namespace) -> int:
     goes_on = f"{holder} goes on" if holder else with_manifest_option("goalseek iterate goes on", options.manifest)
     effect = f"will be {outcome}" if question.verdict else "lost, and is reverted whatever the answer"
     text = f"iteration {question.iteration} {effect}: {one_line(question.verdict.why)}; {goes_on}"
-    print_answer(options, fields, text)
+    options.print_answer(fields, text)
     return 0

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 
-from goalseek.cli.options import load_manifest
-from goalseek.cli.output import print_json, print_json_lines, print_message, wants_json
+from goalseek.cli.options import Options, Parser
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation.rerun import rerun
 from goalseek.humanize import format_duration, pluralize
@@ -18,14 +16,14 @@ from goalseek.values import StopReason
 from goalseek.views.terminal_text import one_line
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--rebuild", action="store_true", help="write results.jsonl again from git, then check it")
     only.add_argument("--rerun", type=int, metavar="N", help="measure iteration N again, and compare")
 
 
-def run(options: argparse.Namespace) -> int:
-    manifest = load_manifest(options)
+def run(options: Options) -> int:
+    manifest = options.load_manifest()
     with contextlib.closing(open_repository(manifest)) as repository:
         refs = repository.refs()
         if not (refs.ledger or refs.tip or manifest.results.exists()):
@@ -39,10 +37,10 @@ def run(options: argparse.Namespace) -> int:
         return _rerun(options, manifest)
     differences = pluralize(len(report.deviations), "difference")
     summary = f"{pluralize(report.records, 'record')}, {differences}; {report.seals}"
-    if wants_json(options):
-        print_json_lines(options, report.deviations)
+    if options.wants_json:
+        options.print_json_lines(report.deviations)
         for line in (*report.notes, summary):
-            print_message(options, line)
+            options.print_message(line)
     else:
         lines = [*report.notes]
         for one in report.deviations:
@@ -53,16 +51,16 @@ def run(options: argparse.Namespace) -> int:
     return BAD_FINDING if report.deviations else 0
 
 
-def _rerun(options: argparse.Namespace, manifest: ManifestFile) -> int:
+def _rerun(options: Options, manifest: ManifestFile) -> int:
     with open_project(manifest, doing="audit --rerun") as project:
-        result = rerun(project, options.rerun, lambda text: print_message(options, text))
-    if wants_json(options):
-        print_json(options, result)
+        result = rerun(project, options.rerun, options.print_message)
+    if options.wants_json:
+        options.print_answer(result)
     else:
         seed = "a new seed" if result.seed is None else f"the recorded seed, {result.seed}"
         within = "the noise" if any(number.is_noise for number in result.found.numbers) else "what decides"
         how = {"equal": "the same", "within": f"the same within {within}", "differs": "NOT the same"}[result.found.how]
         print(f"iteration {result.iteration}, {result.commit[:12]}, with the pinned verifier and {seed}: {how}")
         print("\n".join(f"  {one_line(line)}" for line in result.found.text))
-        print_message(options, f"audit: it took {format_duration(result.seconds)}; nothing was recorded")
+        options.print_message(f"audit: it took {format_duration(result.seconds)}; nothing was recorded")
     return BAD_FINDING if result.found.how == "differs" else 0

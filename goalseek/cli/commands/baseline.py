@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
-from goalseek.cli.options import add_committed_option, load_manifest
+from goalseek.cli.options import Options, Parser, add_committed_option
 from goalseek.cli.watch import choose_view
 from goalseek.doctor.checks import check_fit
 from goalseek.doctor.project_checks import subject_of
@@ -13,13 +11,13 @@ from goalseek.loop.invocation import recording_end
 from goalseek.project.opening import open_project, refuse_while_asking
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     parser.add_argument("--from", dest="source", metavar="REV", help="the code to measure (default: the incumbent's)")
     add_committed_option(parser)
 
 
-def run(options: argparse.Namespace) -> int:
-    with open_project(load_manifest(options), choose_view(options), doing="baseline") as project:
+def run(options: Options) -> int:
+    with open_project(options.load_manifest(), choose_view(options), doing="baseline") as project:
         refuse_while_asking(project, "a new baseline")
         project.is_committed_only = options.committed
         check_fit(subject_of(project, "baseline", source=resolve_source(project, options.source)))

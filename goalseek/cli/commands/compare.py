@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import sys
 from typing import Any
 
-from goalseek.cli.options import load_manifest, refuse
-from goalseek.cli.output import apply_query, print_json, print_message, time_to_go, wants_json
+from goalseek.cli.options import Options, Parser, refuse
 from goalseek.cli.watch import line_view
 from goalseek.doctor.checks import check_fit
 from goalseek.doctor.doctor import NothingToKeep
@@ -16,17 +14,16 @@ from goalseek.doctor.project_checks import Subject
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation import compare
 from goalseek.evaluation.measurements import MeasuredValue
-from goalseek.humanize import format_distinct, format_duration, format_number, pluralize
+from goalseek.humanize import format_distinct, format_duration, format_number, pluralize, time_to_go
 from goalseek.project.opening import open_project
 from goalseek.statistics.intervals import PAIRS
 from goalseek.statistics.noise import median
-from goalseek.views.terminal_text import painter
 
 Pairs = list[tuple[MeasuredValue, MeasuredValue]]
 Revisions = tuple[compare.Revision, compare.Revision]
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     before = "a commit, branch or tag; or an iteration, best or baseline (default with --dirty: HEAD)"
     parser.add_argument("before", metavar="A", nargs="?", help=before)
     parser.add_argument("after", metavar="B", nargs="?", help="the revision to compare it with (default: HEAD)")
@@ -39,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     usage = "goalseek compare A [B] compares A with B or HEAD; goalseek compare --dirty compares HEAD with the checkout"
     has_both = options.dirty and options.after is not None
     refuse(
@@ -47,9 +44,9 @@ def run(options: argparse.Namespace) -> int:
         (has_both, "--dirty takes the place of B", "goalseek compare A B, or goalseek compare A --dirty"),
         (options.before is None and not options.dirty, "compare needs a revision, or --dirty", usage),
     )
-    if wants_json(options):
-        apply_query(options, {})
-    manifest = load_manifest(options)
+    if options.wants_json:
+        options.apply_query({})
+    manifest = options.load_manifest()
     pairs: Pairs = []
     code = 0
     with contextlib.suppress(NothingToKeep), open_project(manifest, line_view(options), doing="compare") as project:
@@ -74,11 +71,11 @@ def run(options: argparse.Namespace) -> int:
                 )
                 seconds = median([first.seconds + second.seconds for first, second in pairs])
                 to_go = time_to_go(options.count - len(pairs), seconds)
-                print_message(options, f"pair {len(pairs)} of {options.count}: {values}{to_go}")
+                options.print_message(f"pair {len(pairs)} of {options.count}: {values}{to_go}")
         except (KeyboardInterrupt, Interrupted) as error:
             code = exit_code_of_interrupt(error)
             count = f"{len(pairs)} of {pluralize(options.count, 'pair')}"
-            print_message(options, f"compare: interrupted after {count}; nothing is recorded")
+            options.print_message(f"compare: interrupted after {count}; nothing is recorded")
         if pairs:
             _print_pairs(options, (before, after), pairs)
         sys.stdout.flush()
@@ -87,13 +84,13 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
-def _print_pairs(options: argparse.Namespace, revisions: Revisions, pairs: Pairs) -> None:
+def _print_pairs(options: Options, revisions: Revisions, pairs: Pairs) -> None:
     manifest = revisions[0].config.manifest
     metric, columns = manifest.metric, zip(*pairs, strict=True)
     comparison = compare.compare_revisions(metric, pairs)
     settled = comparison.settled
     sides = list(zip(revisions, columns, (settled.before, settled.after), strict=True))
-    if wants_json(options):
+    if options.wants_json:
         names = ("value", "seed", "seconds", "guards")
         before, after = (
             {
@@ -115,9 +112,9 @@ def _print_pairs(options: argparse.Namespace, revisions: Revisions, pairs: Pairs
             "is_sure": comparison.is_exact or settled.is_sure,
             "is_exact": comparison.is_exact,
         }
-        print_json(options, fields)
+        options.print_answer(fields)
         return
-    paint = painter(sys.stdout, options.color)
+    paint = options.painter()
     titles = [f"{side.name} {side.commit[:12]}" if side.commit else side.name for side in revisions]
     medians = format_distinct(settled.before, settled.after, unit=metric.unit)
     print(f"{metric.name}, to {metric.direction}:")

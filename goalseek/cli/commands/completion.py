@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-from goalseek.cli.options import Parser, add_options
+from goalseek.cli.options import Options, Parser, add_options
 from goalseek.cli.registry import COMMANDS
 
 _BASH = """\
@@ -62,11 +62,11 @@ compdef _goalseek goalseek
 """
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads the script")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     parsers = {name: command_parser(name) for name in COMMANDS}
     print({"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell](parsers, command_parser("")), end="")
     return 0

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-
 from goalseek.cli.commands import approve
-from goalseek.cli.options import add_why_option
+from goalseek.cli.options import Parser, add_why_option
 
 run = approve.run
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     approve.arguments(parser)
     add_why_option(parser)

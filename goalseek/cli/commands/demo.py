@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 import shutil
@@ -12,8 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from goalseek.cli.commands.iterate import climb
-from goalseek.cli.options import refuse, start_folder
-from goalseek.cli.output import print_answer, print_message
+from goalseek.cli.options import Options, Parser, refuse
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.command import git
@@ -47,7 +45,7 @@ def templates() -> list[str]:
     return sorted(path.name for path in (data_folder("fixtures") / "templates").iterdir() if path.is_dir())
 
 
-def begin_with_template(options: argparse.Namespace, folder: Path) -> int:
+def begin_with_template(options: Options, folder: Path) -> int:
     extra = next((key for key in _ANSWERS if getattr(options, key)), "")
     names = templates()
     refuse((bool(extra), f"goalseek init: --template and {extra} exclude each other", "a template has all answers"))
@@ -62,7 +60,7 @@ def begin_with_template(options: argparse.Namespace, folder: Path) -> int:
         _commit_files(folder, files, f"The template {options.template}")
         what = "they are the first commit of a new repository"
     answer = {"template": options.template, "files": files}
-    print_answer(options, answer, f"written: {', '.join(files)}; {what}", f"next: {then}")
+    options.print_answer(answer, f"written: {', '.join(files)}; {what}", f"next: {then}")
     return 0
 
 
@@ -91,7 +89,7 @@ def data_folder(name: str) -> Path:
     raise GoalseekError(f"this installation has no {name}", "install goalseek again, from a wheel", UNFIT)
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", default=DEFAULT, help="the example (default: digits)")
     parser.add_argument("target", metavar="DIR", nargs="?", help="a new or empty folder (default: goalseek-demo-NAME)")
     parser.add_argument("-n", dest="count", type=int, metavar="N", help="how many iterations (default: under a minute)")
@@ -99,14 +97,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = " ".join(f"{name}: {summary_of(folder)}" for name, (folder, _) in fixtures().items())
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     by_name = fixtures()
     refuse(
         (options.count is not None and options.count < 1, f"-n {options.count}: at least 1", "-n 10"),
         (options.name not in by_name, f"there is no demo {options.name!r}", f"one of {', '.join(by_name)}"),
     )
     source, manifest = by_name[options.name]
-    folder = start_folder(options) / (options.target or f"goalseek-demo-{options.name}")
+    folder = options.start_folder() / (options.target or f"goalseek-demo-{options.name}")
     path = folder / loading.FILE_NAME
     loaded = ManifestFile(source / path.name, loading.load(manifest).manifest)
     override = provider_from_options(loaded, options.provider, None)
@@ -126,7 +124,7 @@ def run(options: argparse.Namespace) -> int:
     elif not options.count and table and table.name == "tune":
         count = _TUNE_ITERATIONS
     iterations = f"{pluralize(count, 'iteration')} of goalseek iterate"
-    print_message(options, f"{summary_of(source)}\nThe repository is new, in {folder}. It gets {iterations}:")
+    options.print_message(f"{summary_of(source)}\nThe repository is new, in {folder}. It gets {iterations}:")
     began = time.monotonic()
     with open_live_view(options) as watch, open_project(loaded, watch, override, doing="iterate") as project:
         exit_code = climb(project, stop.Ends(count))
@@ -162,7 +160,7 @@ def run(options: argparse.Namespace) -> int:
         lines.append(f"not on PATH:    alias goalseek={shlex.quote(str(program))}")
     lines.append(f"look at it:     cd {where}; goalseek log; goalseek show best --diff; git log --oneline {branch}")
     lines += ["take it home:   goalseek promote", f"remove it:      rm -rf {shlex.quote(str(folder))}"]
-    print_answer(options, fields, *lines)
+    options.print_answer(fields, *lines)
     return exit_code
 
 

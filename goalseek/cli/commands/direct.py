@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
-from goalseek.cli.options import load_manifest
-from goalseek.cli.output import print_answer, print_json_lines, wants_json
+from goalseek.cli.options import Options, Parser
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import make_log_folders
@@ -15,7 +12,7 @@ from goalseek.project.paths import manifest_of_running_climb
 from goalseek.views.terminal_text import replace_unprintable
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     parser.add_argument("text", nargs="?", metavar="TEXT", help="what the agent is told in its prompt")
     parser.add_argument("--from", dest="first", type=int, metavar="N", help="the first iteration (default: the next)")
     parser.add_argument("--to", dest="last", type=int, metavar="M", help="the last iteration (default: none)")
@@ -23,8 +20,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--drop", type=int, metavar="K", help="remove direction K")
 
 
-def run(options: argparse.Namespace) -> int:
-    manifest = manifest_of_running_climb(load_manifest(options))
+def run(options: Options) -> int:
+    manifest = manifest_of_running_climb(options.load_manifest())
     refuse_missing_home(manifest)
     folder = manifest.directions
     if sum((options.text is not None, options.list, options.drop is not None)) != 1:
@@ -33,12 +30,12 @@ def run(options: argparse.Namespace) -> int:
         raise GoalseekError("direct: --from and --to go with a text", 'goalseek direct "TEXT" --from 12 --to 20')
     if options.drop is not None:
         drop_direction(folder, options.drop)
-        print_answer(options, {"dropped": options.drop}, f"direction {options.drop} is dropped")
+        options.print_answer({"dropped": options.drop}, f"direction {options.drop} is dropped")
         return 0
     if options.list:
         listed = read_directions(folder)
-        if wants_json(options):
-            print_json_lines(options, listed)
+        if options.wants_json:
+            options.print_json_lines(listed)
             return 0
         for direction in listed:
             until = f" to {direction.last}" if direction.last is not None else " on"
@@ -49,5 +46,5 @@ def run(options: argparse.Namespace) -> int:
     direction = add_direction(folder, options.text, first, options.last)
     make_log_folders(manifest)
     line = f"direction {direction.number}, from iteration {direction.first}: {direction.text}"
-    print_answer(options, direction, line)
+    options.print_answer(direction, line)
     return 0

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
-from goalseek.cli.options import add_committed_option, load_manifest
-from goalseek.cli.output import YES, ask_person, print_json_lines, print_message, wants_json
+from goalseek.cli.options import Options, Parser, add_committed_option
+from goalseek.cli.streams import YES, ask_person
 from goalseek.doctor.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.values import to_plain
-from goalseek.views.terminal_text import clean_text, painter
+from goalseek.views.terminal_text import clean_text
 
 _MARKS = {"good": ("✓", "green"), "note": ("!", "magenta"), "wrong": ("✗", "red")}
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     parser.add_argument("--quick", action="store_true", help="make only checks that do not run the verifier")
     parser.add_argument("--outside", action="store_true", help="run a command that failed in the sandbox outside it")
     parser.add_argument("--live", action="store_true", help="ask the provider one question; may cost a little")
     add_committed_option(parser)
 
 
-def run(options: argparse.Namespace) -> int:
-
-    def on_message(text: str) -> None:
-        print_message(options, text)
+def run(options: Options) -> int:
 
     def ask_consent(is_known: bool) -> bool:  # to run a command outside the sandbox; is the cause of its failure known?
-        if options.outside or is_known or not (sys.stdin.isatty() and sys.stderr.isatty()) or wants_json(options):
+        if options.outside or is_known or not (sys.stdin.isatty() and sys.stderr.isatty()) or options.wants_json:
             return bool(options.outside)
         question = "the verifier failed in the sandbox. Run it once outside, as you, to find the cause? y/n"
         try:
@@ -37,15 +33,15 @@ def run(options: argparse.Namespace) -> int:
         except GoalseekError:  # the terminal was closed: no answer is no consent
             return False
 
-    paint = painter(sys.stdout, options.color)
+    paint = options.painter()
     is_well = True
-    manifest, is_quick, is_live = load_manifest(options), options.quick, options.live
-    for finding in examine(manifest, is_quick, on_message, ask_consent, is_live, options.committed):
+    manifest, is_quick, is_live = options.load_manifest(), options.quick, options.live
+    for finding in examine(manifest, is_quick, options.print_message, ask_consent, is_live, options.committed):
         is_well = is_well and finding.ok
-        if wants_json(options):
+        if options.wants_json:
             plain = to_plain(finding)
             row = {"name": plain.pop("place"), "ok": plain.pop("level") != "wrong"}
-            print_json_lines(options, [{**row, **plain}])
+            options.print_json_lines([{**row, **plain}])
             sys.stdout.flush()
         else:
             first, *rest = clean_text(finding.text).split("\n")

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from goalseek import disk
 from goalseek.cli.commands.show import find_record
-from goalseek.cli.options import load_manifest
+from goalseek.cli.options import Options, Parser
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.humanize import abbreviate
@@ -29,7 +29,7 @@ from goalseek.sandbox.policy import ProgramAccess
 from goalseek.sandbox.supervisor import HeadAndTail, launch_in_terminal
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     parser.epilog = (
         "With --as verify, it runs where the last verify command runs, with what setup gives, and the outputs of the "
         "earlier commands where log.keep_outputs kept them. No measurement sees what it leaves there."
@@ -41,8 +41,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- CMD", help=command)
 
 
-def run(options: argparse.Namespace) -> int:
-    manifest = load_manifest(options)
+def run(options: Options) -> int:
+    manifest = options.load_manifest()
     words = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     with open_project(manifest, doing="exec") as project:
         if project.standing.incumbent is None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import textwrap
 from collections.abc import Sequence
 
-from goalseek.cli.output import print_answer, wants_json
+from goalseek.cli.options import Options, Parser
 from goalseek.cli.registry import COMMANDS, topics
 from goalseek.errors import GoalseekError
 from goalseek.humanize import did_you_mean, first_sentence
@@ -33,14 +32,14 @@ OTHER_NAMES = {
 }
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     keys = manifest_keys()
     names = dict.fromkeys([*topics(), *COMMANDS, *keys, *(key.last_name for key in keys.values())])
 
     def read(text: str) -> str:
         if not (_page_of(text) or find_keys(text) or search_guide(text)):
             near = did_you_mean(text, [*names, *OTHER_NAMES])
-            hint = near or f"topics: {', '.join(topics())}; commands: goalseek --help"
+            hint = near or f"topics: {', '.join(topics())}; commands: goalseek --help --all"
             message = f"the guide has no page {text!r}, the manifest has no such key, and no page has that word"
             raise GoalseekError(message, hint)
         names.setdefault(text)  # argparse refuses a word that is no choice; completion offers the others
@@ -67,7 +66,7 @@ def search_guide(text: str) -> list[dict[str, str]]:
     return [row for _, row in sorted(found, key=lambda scored: -scored[0])]
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     if options.topic is None:
         rows = [
             {"topic": topic, "summary": first_sentence(page.read_text("utf-8")).replace("`", "")}
@@ -75,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         ]
         foot = (
             "",
-            "goalseek --help lists the commands; goalseek help COMMAND shows the options of one.",
+            "goalseek --help --all lists the commands; goalseek help COMMAND shows the options of one.",
             "goalseek help KEY explains a key or a table of the manifest, such as scope.share or '[limits]'.",
         )
         _list_topics(options, rows, "goalseek help TOPIC shows one of these pages:", foot)
@@ -85,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
             text += f"\nThe options of the command: `goalseek {page} --help`.\n"
         if table := manifest_keys().get(options.topic):
             text += f"\nThe keys of the table: `goalseek help '{table.header}'`.\n"
-        if is_coloured(sys.stdout, options.color) and not wants_json(options):
+        if is_coloured(sys.stdout, options.color) and not options.wants_json:
             from rich.console import Console
             from rich.markdown import Markdown
             from rich.theme import Theme
@@ -94,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
             markdown = Markdown(text, code_theme="ansi_light", hyperlinks=False)
             console.print(markdown, width=min(console.width, _WIDEST))
         else:
-            print_answer(options, {"topic": page, "text": text}, text.rstrip("\n"))
+            options.print_answer({"topic": page, "text": text}, text.rstrip("\n"))
     elif keys := find_keys(options.topic):
         if len(keys) == 1 and keys[0].inner:
             (table,) = keys
@@ -113,18 +112,18 @@ def run(options: argparse.Namespace) -> int:
         for key in keys:
             row = {"key": key.name, "kind": key.kind, "text": key.text, "table": key.header}
             fields.append({**row, "example": None if key.inner else key.example})
-        print_answer(options, fields, text)
+        options.print_answer(fields, text)
     else:
         head = f"no page is called {options.topic!r}; goalseek help TOPIC shows one that has the word:"
         _list_topics(options, search_guide(options.topic), head)
     return 0
 
 
-def _list_topics(options: argparse.Namespace, rows: list[dict[str, str]], head: str, foot: Sequence[str] = ()) -> None:
+def _list_topics(options: Options, rows: list[dict[str, str]], head: str, foot: Sequence[str] = ()) -> None:
     indent = 4 + max(len(topic) for topic in topics())
     columns = max(terminal_width(sys.stdout) or sys.maxsize, 2 * indent)
     lines: list[str] = []
     for row in rows:
         text = f"  {row['topic']:<{indent - 2}}{row['summary']}"
         lines += textwrap.wrap(text, columns, subsequent_indent=" " * indent)
-    print_answer(options, rows, head, "", *lines, *foot)
+    options.print_answer(rows, head, "", *lines, *foot)

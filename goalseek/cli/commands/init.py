@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -14,8 +13,8 @@ from msgspec.structs import replace
 
 from goalseek.cli import interview
 from goalseek.cli.commands.demo import begin_with_template, commit_command, data_folder, templates
-from goalseek.cli.options import refuse, start_folder
-from goalseek.cli.output import YES, ask_person, print_message
+from goalseek.cli.options import Options, Parser, refuse
+from goalseek.cli.streams import YES, ask_person
 from goalseek.cli.watch import line_view
 from goalseek.disk import write_atomic
 from goalseek.doctor import first_manifest
@@ -37,7 +36,7 @@ name = "command"
 command = ["python3", "propose.py"]"""
 
 
-def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def answers_in_flags(options: Options, folder: Path) -> dict[str, Any]:
     given: dict[str, Any] = {"provider": options.provider} if options.provider else {}
     timed = interview.timed_command(options.score or "")
     for key, text in (("run", options.command), ("timing", timed), ("score", not timed and options.score)):
@@ -60,7 +59,7 @@ def answers_in_flags(options: argparse.Namespace, folder: Path) -> dict[str, Any
 
 
 def first_answers(
-    options: argparse.Namespace, path: Path, is_left: bool, given: dict[str, Any], questions: interview.Interview
+    options: Options, path: Path, is_left: bool, given: dict[str, Any], questions: interview.Interview
 ) -> Answers:
     """The answers for the first measurement; without a terminal or ``--yes`` those of flags alone."""
     if is_left:
@@ -114,11 +113,11 @@ def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answer
     return answers
 
 
-def _asks(options: argparse.Namespace) -> bool:
+def _asks(options: Options) -> bool:
     return sys.stdin.isatty() and not options.yes
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     parser.add_argument("--yes", action="store_true", help="ask nothing: take what the files suggest")
     parser.add_argument("--template", metavar="T", help="begin with a complete example: " + ", ".join(templates()))
     parser.add_argument("--writable", metavar="GLOB", action="append", help="what the agent may change; repeatable")
@@ -135,8 +134,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> int:
-    folder, name = start_folder(options), options.manifest
+def run(options: Options) -> int:
+    folder, name = options.start_folder(), options.manifest
     if options.template:
         return begin_with_template(options, folder)
     is_path = name and ("/" in name or name.endswith(".toml"))
@@ -185,7 +184,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _measure_until_number(
-    options: argparse.Namespace, path: Path, answers: Answers, questions: interview.Interview
+    options: Options, path: Path, answers: Answers, questions: interview.Interview
 ) -> tuple[ManifestFile, MeasuredValue, list[Path]]:
     """Leaves the manifest even without a number; at a terminal asks again for the wrong answers until there is one."""
     while True:
@@ -194,9 +193,9 @@ def _measure_until_number(
             answers = complete_answers(answers, path.parent, questions.paths)
             if options.yes:
                 hidden = " ".join(answers.hidden) or "nothing"
-                print_message(options, f"may change: {' '.join(answers.writable)}; hidden: {hidden}")
+                options.print_message(f"may change: {' '.join(answers.writable)}; hidden: {hidden}")
             if answers.sees == "both" and answers.hidden:
-                print_message(options, f"{EXPOSED}: the command that runs it sees both")
+                options.print_message(f"{EXPOSED}: the command that runs it sees both")
             loaded = first_manifest.check_manifest(path, answers)
             interrupted = GoalseekError("the measurement was interrupted", "goalseek init")
             text = first_manifest.text_with_problem(loaded, interrupted)
@@ -207,7 +206,7 @@ def _measure_until_number(
                 hint = 'name them in [[verify]] "run", as outputs = ["predictions.csv"]; then goalseek init'
                 raise WrongAnswer("outputs", message, hint)
             commands = filter(None, (answers.run, answers.timing, answers.score))
-            print_message(options, f"measuring once: {'; '.join(commands)}")
+            options.print_message(f"measuring once: {'; '.join(commands)}")
             measurement, uncommitted = first_manifest.measure_first(loaded, line_view(options))
             write_atomic(path, loaded.text)
             return loaded, measurement, uncommitted
@@ -216,11 +215,11 @@ def _measure_until_number(
             if text:
                 text = first_manifest.text_with_problem(loaded, error)
                 write_atomic(path, text)
-                print_message(options, f"{path} is written; a comment in it says what is wrong")
+                options.print_message(f"{path} is written; a comment in it says what is wrong")
                 then = "Answer again, or correct it first."
             if not (isinstance(error, WrongAnswer) and _asks(options)):
                 raise
-            print_message(options, f"{error.message}\n  {error.hint}\n  {then}")
+            options.print_message(f"{error.message}\n  {error.hint}\n  {then}")
             answers = questions.ask_again(error.question, replace(answers, share=(*answers.share, *error.share)))
             if text and path.read_text("utf-8") != text:  # edited meanwhile
                 answers = first_manifest.answers_in(path)

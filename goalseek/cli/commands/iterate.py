@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import re
 import sys
@@ -11,8 +10,7 @@ from collections import deque
 from pathlib import Path
 
 from goalseek import humanize, process
-from goalseek.cli.options import add_committed_option, add_proposer_options, load_manifest
-from goalseek.cli.output import print_answer, wants_json
+from goalseek.cli.options import Options, Parser, add_committed_option, add_proposer_options
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.locks import lock_holder, refuse_locked
@@ -26,7 +24,7 @@ from goalseek.project.picture import read_picture
 from goalseek.project.project import Project
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     many = parser.add_mutually_exclusive_group()
     count = "the number of iterations (default: 1, or the jobs)"
     many.add_argument("-n", dest="count", type=int, metavar="N", help=count)
@@ -41,8 +39,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--detach", action="store_true", help="climb in the background, and say how to watch")
 
 
-def run(options: argparse.Namespace) -> int:
-    manifest = load_manifest(options)
+def run(options: Options) -> int:
+    manifest = options.load_manifest()
     if options.count is not None and options.count < 1:
         raise GoalseekError(f"-n {options.count}: at least 1", "-n 10, or --forever")
     if options.jobs is not None and not 1 <= options.jobs <= MOST_AT_ONCE:
@@ -82,7 +80,7 @@ def climb(project: Project, ends: stop.Ends, jobs: int | None = None) -> int:
 _LINES_SHOWN = 20
 
 
-def climb_in_background(options: argparse.Namespace, manifest: ManifestFile) -> int:
+def climb_in_background(options: Options, manifest: ManifestFile) -> int:
     """Waits for its first phase. If it ends before, prints its output and gives its exit code."""
     with contextlib.closing(open_repository(manifest)) as repository:
         own = repository.own
@@ -108,12 +106,12 @@ def climb_in_background(options: argparse.Namespace, manifest: ManifestFile) -> 
         fields |= {"stop_reason": picture.stop_reason, "next": picture.next}
         lines = [f"process {child.pid} has ended already; it printed, and {log} has it:", _output_since(log, before)]
     else:
-        if (notes := _output_since(log, before)) and not wants_json(options):
+        if (notes := _output_since(log, before)) and not options.wants_json:
             print(notes, file=sys.stderr)
         words = "watch it: goalseek status, goalseek log --last 5; end it after its iteration: goalseek stop"
         lines = [f"process {child.pid} climbs in the background; what it prints is in {log}"]
         lines.append(with_manifest_option(words, options.manifest))
-    print_answer(options, fields, *lines)
+    options.print_answer(fields, *lines)
     return 0
 
 

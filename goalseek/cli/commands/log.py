@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from goalseek.cli.options import load_manifest
-from goalseek.cli.output import apply_query, print_json, print_json_lines, print_message, wants_json
+from goalseek.cli.options import Options, Parser
 from goalseek.errors import GoalseekError
 from goalseek.humanize import format_age, format_number, pluralize
 from goalseek.ledger.results_file import History
@@ -18,7 +16,7 @@ from goalseek.ledger.selection import Selection, parse_since, select_lines, sele
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.records import IterationSummary
 from goalseek.values import Outcome, Reason
-from goalseek.views.terminal_text import OUTCOME_COLORS, one_line, painter, terminal_width, why_and_title
+from goalseek.views.terminal_text import OUTCOME_COLORS, one_line, terminal_width, why_and_title
 
 _FLUSH_SECONDS = 0.1
 _WIDE = 110
@@ -26,7 +24,7 @@ _WITH_OUTCOME = 78
 _LEAST_TAIL = 12
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     parser.add_argument("--last", type=int, metavar="N", help="only the newest N")
     parser.add_argument("--outcome", choices=[outcome.value for outcome in Outcome], help="only this outcome")
     reasons = [reason.value for reason in Reason if reason != Reason.MOVED]
@@ -36,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", dest="file", metavar="FILE", help="write to FILE.csv, FILE.jsonl or FILE.parquet")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     if options.last is not None and options.last < 1:
         raise GoalseekError(f"--last {options.last}: at least 1", "--last 20")
     iteration, moment = parse_since(options.since, datetime.now(UTC)) if options.since is not None else (0, None)
@@ -44,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     if options.file is not None and options.query:
         hint = "goalseek log --query ... > FILE prints what it finds as JSON lines"
         raise GoalseekError("-o writes whole records, so it takes no --query", hint)
-    manifest = load_manifest(options)
+    manifest = options.load_manifest()
     history = History(manifest.results)
     export = None
     if options.file is not None:
@@ -57,23 +55,23 @@ def run(options: argparse.Namespace) -> int:
         from goalseek.project.paths import fetch_hint
 
         why = fetch_hint(manifest) or "there are no records yet; goalseek iterate makes the first"
-        print_message(options, with_manifest_option(why, options.manifest))
+        options.print_message(with_manifest_option(why, options.manifest))
     if export:
         count = export(select_records(history, selection))
         if options.json:
-            print_json(options, {"file": options.file, "records": count})
+            options.print_answer({"file": options.file, "records": count})
         else:
-            print_message(options, f"{pluralize(count, 'record')} in {options.file}")
-    elif wants_json(options):
-        apply_query(options, {})
-        print_json_lines(options, select_records(history, selection))
+            options.print_message(f"{pluralize(count, 'record')} in {options.file}")
+    elif options.wants_json:
+        options.apply_query({})
+        options.print_json_lines(select_records(history, selection))
     else:
         _print_log(options, (summary for _, summary in select_lines(history, selection)))
     return 0
 
 
-def _print_log(options: argparse.Namespace, records: Iterable[IterationSummary]) -> None:
-    paint, width = painter(sys.stdout, options.color), terminal_width(sys.stdout)  # no width: lines are not cut
+def _print_log(options: Options, records: Iterable[IterationSummary]) -> None:
+    paint, width = options.painter(), terminal_width(sys.stdout)  # no width: lines are not cut
     is_wide = width is None or width >= _WIDE
 
     def head_of(iteration: str, when: str, outcome: str, reason: str, value: str) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, structs
 
-from goalseek.cli.options import load_manifest
-from goalseek.cli.output import print_json, wants_json
+from goalseek.cli.options import Options, Parser
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import SCHEMAS, published_schema, schema_text
 from goalseek.values import to_plain
@@ -18,7 +16,7 @@ from goalseek.values import to_plain
 _OPEN_SIDES = (-math.inf, math.inf)
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     parser.add_argument("what", nargs="?", choices=("show", "schema"), default="show", help="default: show")
     package = Path(__file__).parents[2]
     parser.epilog = (
@@ -29,19 +27,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("of", metavar="OF", nargs="?", choices=SCHEMAS, help=help_text)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     if options.what == "schema":
         name = options.of or "manifest"
         if options.query:
-            print_json(options, published_schema(name))
+            options.print_answer(published_schema(name))
         else:
             print(schema_text(name), end="")
         return 0
     if options.of:
         raise GoalseekError(f"manifest show takes no {options.of!r}", f"goalseek manifest schema {options.of}")
-    manifest = load_manifest(options).manifest
-    if wants_json(options):
-        print_json(options, _with_toml_names(to_plain(manifest)))
+    manifest = options.load_manifest().manifest
+    if options.wants_json:
+        options.print_answer(_with_toml_names(to_plain(manifest)))
         return 0
     import tomli_w
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import sys
 import textwrap
@@ -12,15 +11,14 @@ from typing import Any, TextIO
 
 from msgspec import structs
 
-from goalseek.cli.options import load_manifest, refuse, start_folder
-from goalseek.cli.output import apply_query, print_json, print_message, time_to_go, wants_json
+from goalseek.cli.options import Options, Parser, refuse
 from goalseek.cli.watch import line_view
 from goalseek.doctor.checks import check_fit
 from goalseek.doctor.project_checks import fixed_seed_note, subject_of
 from goalseek.errors import BAD_FINDING, GitFailed, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.evaluation.noise_runs import noise_target, repeat_command, repeat_measurements
-from goalseek.humanize import format_duration, format_number, parse_duration, pluralize
+from goalseek.humanize import format_duration, format_number, parse_duration, pluralize, time_to_go
 from goalseek.manifest.rules import check_expressions
 from goalseek.manifest.tables import TIME_SOURCES, Reading
 from goalseek.phase_values import Failure
@@ -28,7 +26,7 @@ from goalseek.project.opening import open_project
 from goalseek.statistics import noise_report
 from goalseek.statistics.noise import median
 from goalseek.statistics.noise_report import NoiseReport, PlannedClimb
-from goalseek.views.terminal_text import Paint, Signs, choose_signs, painter, terminal_width
+from goalseek.views.terminal_text import Paint, Signs, choose_signs, terminal_width
 
 MAX_COLUMNS = 80
 _LABEL = 15
@@ -39,7 +37,7 @@ _ONLY_WITH_RUN = ("regex", "direction", "matches", "timeout")
 _EXAMPLE = "goalseek noise --run CMD --regex 'loss: ([0-9.]+)'"
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     parser.add_argument("-n", dest="count", type=int, metavar="N", default=10, help="the number of runs (default: 10)")
     alone = parser.add_argument_group("without a manifest, in any folder, outside the sandbox")
     command = "the command to run, by sh -c; its number is its time"
@@ -54,16 +52,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     refuse((options.count < 2, f"-n {options.count}: noise is seen in two runs at least", "-n 10"))
     if options.command is not None:
         return _repeat_command(options)
     for name in _ONLY_WITH_RUN:
         is_given = getattr(options, name) is not None
         refuse((is_given, f"--{name} is for --run; here the manifest says it", "goalseek noise --run CMD"))
-    if wants_json(options):
-        apply_query(options, {})
-    with open_project(load_manifest(options), line_view(options), doing="noise") as project:
+    if options.wants_json:
+        options.apply_query({})
+    with open_project(options.load_manifest(), line_view(options), doing="noise") as project:
         check_fit(subject_of(project, "noise"))
         target = noise_target(project)
         manifest, incumbent, objects = target.config.manifest, project.standing.incumbent, project.repository.objects
@@ -88,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
         return _print_noise(options, results, climb, f"{metric.name} of {commit[:12]}, {of}", plain)
 
 
-def _repeat_command(options: argparse.Namespace) -> int:
+def _repeat_command(options: Options) -> int:
     is_time = not options.regex and not options.query
     is_maximized = is_time and options.direction == "maximize"
     refuse(
@@ -112,17 +110,17 @@ def _repeat_command(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise GoalseekError(f"--timeout {options.timeout}: {error}", "--timeout 20m") from None
     options.query = None  # it was the metric's
-    print_message(options, "noise: the command runs here, as you, outside the sandbox; nothing is recorded")
+    options.print_message("noise: the command runs here, as you, outside the sandbox; nothing is recorded")
     direction = "minimize" if is_time else options.direction
     climb = PlannedClimb(direction, 0.0, source=reading.source, is_project=False)
     what = "seconds" if is_time else f"{options.regex or reading.query}"
     plain = {"command": options.command, "direction": direction}
-    results = repeat_command(options.command, start_folder(options), reading, timeout, options.count)
+    results = repeat_command(options.command, options.start_folder(), reading, timeout, options.count)
     return _print_noise(options, results, climb, what, plain)
 
 
 def _print_noise(
-    options: argparse.Namespace,
+    options: Options,
     results: Iterator[MeasuredValue | Failure],
     climb: PlannedClimb,
     what: str,
@@ -135,7 +133,7 @@ def _print_noise(
         for result in results:
             if isinstance(result, Failure):
                 failures.append(result)
-                print_message(options, f"a run failed: {result.reason}: {result.why}")
+                options.print_message(f"a run failed: {result.reason}: {result.why}")
                 continue
             measurements.append(result)
             seconds = median([measurement.seconds for measurement in measurements])
@@ -143,27 +141,27 @@ def _print_noise(
                 value = format_number(result.value, "s" if climb.source in TIME_SOURCES else "")
                 to_go = time_to_go(options.count - len(measurements), seconds)
                 text = f"{value:>9}  {format_duration(result.seconds)}{to_go}"
-                print_message(options, f"{len(measurements):>4} of {options.count}  {text}")
+                options.print_message(f"{len(measurements):>4} of {options.count}  {text}")
     except (KeyboardInterrupt, Interrupted) as error:
         interrupt = error
         if not climb.is_project:
             count = f"{len(measurements)} of {pluralize(options.count, 'run')}"
-            print_message(options, f"noise: interrupted after {count}")
+            options.print_message(f"noise: interrupted after {count}")
     climb = structs.replace(climb, seconds=seconds)
     values = [measurement.value for measurement in measurements]
     report = noise_report.noise_report(climb.direction or "maximize", values) if len(values) > 1 else None
-    if wants_json(options):
-        print_json(options, {**plain, **_figures(measurements, failures, climb, report)})
+    if options.wants_json:
+        options.print_answer({**plain, **_figures(measurements, failures, climb, report)})
     elif report is None:
         count = "1 run" if measurements else "no run"
-        print_message(options, f"noise: {count} with a number; it takes at least two to see how much it varies")
+        options.print_message(f"noise: {count} with a number; it takes at least two to see how much it varies")
     else:
         before = sum(measurement.before for measurement in measurements)
         head = f"{what}: {pluralize(len(values), 'run')}"
         head += f", {before} of them made before (-n says how many together)" if before else ""
         head += f"; one takes about {format_duration(climb.seconds)}"
         head += f"; {len(failures)} failed" if failures else ""
-        lines = noise_page(head, report, climb, sys.stdout, painter(sys.stdout, options.color))
+        lines = noise_page(head, report, climb, sys.stdout, options.painter())
         print("\n".join(lines), flush=True)
     if interrupt and climb.is_project:  # the completed runs are recorded
         raise interrupt

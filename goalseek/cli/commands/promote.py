@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import shlex
-import sys
 from collections.abc import Callable, Set
-from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, structs
 
-from goalseek.cli.options import load_manifest, refuse, refuse_two_outputs
-from goalseek.cli.output import print_bytes, print_json, print_message, wants_json
+from goalseek.cli.options import Options, Parser, refuse
+from goalseek.cli.streams import print_bytes
 from goalseek.cli.watch import line_view
 from goalseek.disk import open_export
 from goalseek.doctor.checks import check_fit
@@ -33,7 +30,7 @@ from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_optio
 from goalseek.project.opening import open_project, open_repository
 from goalseek.project.paths import fetch_hint, note_of_changed_shares
 from goalseek.project.project import Project
-from goalseek.views.terminal_text import one_line, painter
+from goalseek.views.terminal_text import one_line
 from goalseek.workspace.answers import answer_notes_at_head
 from goalseek.workspace.places import cache_paths
 from goalseek.workspace.scope import manifest_scope
@@ -53,7 +50,7 @@ class Promotion(Struct, frozen=True):
         return {number for commit in self.promoted for number in commit.iterations}
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     parser.add_argument("--branch", metavar="NAME", help="make the commits, on this new branch")
     parser.add_argument("--onto", metavar="REV", help="the base (default: the commit that the climb began at)")
     parser.add_argument("--squash", action="store_true", help="make one commit of them")
@@ -68,19 +65,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--measure", action="store_true", help="measure base and result in turn")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     refuse(
         (options.pairs is not None and not options.ablate, "--pairs goes with --ablate", "--ablate --pairs 8"),
         (options.pairs is not None and options.pairs < 1, f"--pairs {options.pairs}: at least 1", f"--pairs {PAIRS}"),
     )
-    refuse_two_outputs(options, "--patch", options.patch, "the patch")
-    manifest = load_manifest(options)
+    options.refuse_two_outputs("--patch", options.patch, "the patch")
+    manifest = options.load_manifest()
     standing = load_standing(manifest)
     if standing.baseline is None:
         hint = fetch_hint(manifest) or "climb first: goalseek iterate"
         raise GoalseekError("nothing is measured yet, so no change was kept", hint)
     if warning := standing.worse_than_baseline or (standing.settled and standing.settled.result.no_gain):
-        print_message(options, with_manifest_option(f"warning: {warning}", manifest.path))
+        options.print_message(with_manifest_option(f"warning: {warning}", manifest.path))
     left_out, is_ablating = _left_out(options), options.ablate and bool(options.branch or options.patch)
     if is_ablating and options.patch not in (None, "-") and not Path(options.patch).is_fifo():
         # Refused hours before it would be written; the path stays as it is. The reader of a FIFO waits for the patch.
@@ -95,14 +92,14 @@ def run(options: argparse.Namespace) -> int:
         if is_ablating:
             whole = _promotion_maker(options, manifest, repository, left_out)(repository.objects)
             if whole.promoted and whole.chain:
-                say = partial(print_message, options)
+                say = options.print_message
                 ablation = ablate(project, whole.chain, whole.iterations, options.pairs or PAIRS, say)
                 left_out = left_out.union(ablation.left_out)
         return _carry_out(options, manifest, repository, left_out, project if options.measure else None, ablation)
 
 
 def _promotion_maker(
-    options: argparse.Namespace, manifest: ManifestFile, repository: Repository, left_out: Set[int]
+    options: Options, manifest: ManifestFile, repository: Repository, left_out: Set[int]
 ) -> Callable[[Objects], Promotion]:
     """A function that makes the promotion, and writes the trees of its commits to the given objects."""
     if options.branch is not None:
@@ -160,7 +157,7 @@ def _promotion_maker(
     return make_promotion
 
 
-def _left_out(options: argparse.Namespace) -> set[int]:
+def _left_out(options: Options) -> set[int]:
     words = [word.strip() for text in options.without for word in text.split(",")]
     for word in words:
         if not (word.isascii() and word.isdigit()):
@@ -168,12 +165,12 @@ def _left_out(options: argparse.Namespace) -> set[int]:
     return set(map(int, words))
 
 
-def _flags(options: argparse.Namespace) -> str:
+def _flags(options: Options) -> str:
     return "".join(f" --without {number}" for number in sorted(_left_out(options)))
 
 
 def _carry_out(
-    options: argparse.Namespace,
+    options: Options,
     manifest: ManifestFile,
     repository: Repository,
     left_out: Set[int],
@@ -183,16 +180,16 @@ def _carry_out(
     # First checks, then measurements in a project, then writing: an early end can be repeated.
     make_promotion = _promotion_maker(options, manifest, repository, left_out)
     patch = commit = result = None
-    is_page = options.patch != "-" and not wants_json(options)
+    is_page = options.patch != "-" and not options.wants_json
     for line in (*(change.why for change in ablation.changes), ablation.result) if ablation else ():
-        print(one_line(line)) if is_page else print_message(options, one_line(line))
+        print(one_line(line)) if is_page else options.print_message(one_line(line))
     with as_user.temporary_objects(repository) as objects:
         promotion = make_promotion(objects)
         if options.patch is not None and promotion.promoted:
             last = as_user.commit_without_hooks(repository, objects, promotion.promoted, promotion.base)
             patch = as_user.format_mailbox(objects, promotion.base, last)
     if not promotion.promoted:
-        print_message(options, promotion.why_none)
+        options.print_message(promotion.why_none)
     with contextlib.ExitStack() as stack:
         if patch is not None and options.patch != "-":
             stack.enter_context(open_export(Path(options.patch), "--patch")).write(patch)
@@ -202,7 +199,7 @@ def _carry_out(
             commit = as_user.commit_all(repository, promotion.promoted, promotion.base)
         if project and promotion.promoted:
             base, tree = repository.tree_of(promotion.base), promotion.promoted[-1].tree
-            result = settle_on_base(project, base, tree, partial(print_message, options))
+            result = settle_on_base(project, base, tree, options.print_message)
         if commit:
             as_user.make_branch(repository, options.branch, commit)
     measured = at = ""
@@ -216,8 +213,8 @@ def _carry_out(
     if options.patch == "-":
         print_bytes(patch or b"")
         for line in filter(None, (measured, at)):
-            print_message(options, line)
-    elif wants_json(options):
+            options.print_message(line)
+    elif options.wants_json:
         rows = [
             {"iterations": change.iterations, "message": change.message, "files": change.files}
             for change in promotion.promoted
@@ -229,10 +226,10 @@ def _carry_out(
             "commit": commit,
             "commits": rows,
         }
-        print_json(options, {**fields, "unlike_best": promotion.unlike, "measured": result, "ablation": ablation})
+        options.print_answer({**fields, "unlike_best": promotion.unlike, "measured": result, "ablation": ablation})
     elif promotion.promoted:
         for note in answer_notes_at_head(manifest, repository.location):
-            print_message(options, str(note))
+            options.print_message(str(note))
         _print_promotion(options, manifest, promotion, result, measured, at)
     if options.ablate and not ablation and promotion.promoted:
         standing = load_standing(manifest)
@@ -241,19 +238,19 @@ def _carry_out(
         runs = count_runs(manifest.manifest.metric, standing, count, options.pairs or PAIRS)
         seconds = format_duration(runs * sum(standing.best.seconds.values()))
         what = f"the best without each of {pluralize(count, 'change')}, then without all that earn nothing"
-        print_message(options, f"--ablate measures {what}: {pluralize(runs, 'run')}, about {seconds}")
+        options.print_message(f"--ablate measures {what}: {pluralize(runs, 'run')}, about {seconds}")
     return BAD_FINDING if result and result.is_worse else 0
 
 
 def _print_promotion(
-    options: argparse.Namespace,
+    options: Options,
     manifest: ManifestFile,
     promotion: Promotion,
     result: BaseComparison | None,
     measured: str,
     at: str,
 ) -> None:
-    paint = painter(sys.stdout, options.color)
+    paint = options.painter()
     print(f"{pluralize(len(promotion.promoted), 'commit')} on {promotion.base[:12]}:")
     for change in promotion.promoted:
         title, *_, last = map(one_line, change.message.strip().split("\n"))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 from pathlib import Path
 
-from goalseek.cli.options import load_manifest
-from goalseek.cli.output import print_answer
+from goalseek.cli.options import Options, Parser
 from goalseek.disk import remove, remove_own
 from goalseek.errors import GoalseekError
 from goalseek.ledger.artifacts import old_run_folders
 from goalseek.project.opening import open_project, open_repository
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     help_text = (
         "keep the newest N artifact folders (default: log.keep_runs); the baseline's and the best's stay in any case"
     )
@@ -22,10 +20,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only list what would be removed")
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     if options.keep is not None and options.keep < 0:
         raise GoalseekError(f"--keep {options.keep}: 0 or more", "--keep 500")
-    manifest = load_manifest(options)
+    manifest = options.load_manifest()
     with contextlib.closing(open_repository(manifest)) as repository:
         has_run = repository.own.exists()
     removals: list[Path] = []
@@ -41,5 +39,5 @@ def run(options: argparse.Namespace) -> int:
                     remove(path)
     verb = "would remove" if options.dry_run else "removed"
     lines = [f"{verb} {path}" for path in removals] or ["nothing to remove"]
-    print_answer(options, {"removed": list(map(str, removals)), "dry_run": options.dry_run}, *lines)
+    options.print_answer({"removed": list(map(str, removals)), "dry_run": options.dry_run}, *lines)
     return 0

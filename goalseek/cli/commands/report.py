@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
-from goalseek.cli.options import load_manifest, refuse, refuse_two_outputs, start_folder
-from goalseek.cli.output import print_answer, print_bytes, print_message, wants_json
+from goalseek.cli.options import Options, Parser, refuse
+from goalseek.cli.streams import print_bytes
 from goalseek.disk import open_export, refuse_records
 from goalseek.errors import GoalseekError
 from goalseek.views.report.claim import claim_of, format_kept
@@ -17,7 +16,7 @@ from goalseek.views.report.source import ReportSource, copy_source
 _FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     results = "a results.jsonl from elsewhere, or its folder (default: this project's)"
     parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
     where = "FILE.html or FILE.md (for a pull request); - is stdout (default: report.html beside the records)"
@@ -28,8 +27,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, metavar="P", help="the port of --serve (default: any that is free)")
 
 
-def run(options: argparse.Namespace) -> int:
-    refuse_two_outputs(options, "-o", options.file, "the report")
+def run(options: Options) -> int:
+    options.refuse_two_outputs("-o", options.file, "the report")
     is_copy = options.settle and options.results is not None
     is_unserved = options.port is not None and not options.serve
     refuse(
@@ -43,21 +42,21 @@ def run(options: argparse.Namespace) -> int:
 
         settle_climb(options, line_view(options))
     if options.results is None:
-        loaded = load_manifest(options)
+        loaded = options.load_manifest()
         source = ReportSource(loaded.results, loaded.runs, loaded)
     else:
-        source = copy_source(start_folder(options) / options.results)
+        source = copy_source(options.start_folder() / options.results)
     if options.serve:
         from goalseek.views.report.server import PageServer
 
         with PageServer(source, options.port or 0) as server:
             try:
-                print_answer(options, {"url": server.url}, server.url)
+                options.print_answer({"url": server.url}, server.url)
                 sys.stdout.flush()
-                print_message(options, "open it in a browser on this machine; the page changes nothing; ^C ends it")
+                options.print_message("open it in a browser on this machine; the page changes nothing; ^C ends it")
                 server.serve_forever(poll_interval=0.2)
             except KeyboardInterrupt:  # its ordinary end
-                print_message(options, "ended")
+                options.print_message("ended")
         return 0
     kind = options.format or "html"
     if not options.format and options.file not in (None, "-"):
@@ -76,10 +75,10 @@ def run(options: argparse.Namespace) -> int:
     with open_export(path) as file:
         content = _render(source, kind)
         file.write(content)
-    if not wants_json(options):
-        print_message(options, f"{claim_of(source.night.climb).headline}; {format_kept(source.night.climb)}")
+    if not options.wants_json:
+        options.print_message(f"{claim_of(source.night.climb).headline}; {format_kept(source.night.climb)}")
     fields = {"file": str(path), "format": kind, "records": source.night.records, "bytes": len(content)}
-    print_answer(options, fields, str(path))
+    options.print_answer(fields, str(path))
     return 0
 
 

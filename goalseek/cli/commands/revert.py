@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
-from goalseek.cli.options import add_why_option, load_manifest
+from goalseek.cli.options import Options, Parser, add_why_option
 from goalseek.cli.watch import choose_view
 from goalseek.doctor.checks import check_fit
 from goalseek.doctor.project_checks import subject_of
@@ -13,7 +11,7 @@ from goalseek.loop.revert import revert_change
 from goalseek.project.opening import open_project, refuse_while_asking
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     parser.add_argument("iteration", type=int, metavar="N", help="the number of a kept iteration")
     add_why_option(parser)
     parser.epilog = (
@@ -22,8 +20,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> int:
-    with open_project(load_manifest(options), choose_view(options), doing="revert") as project:
+def run(options: Options) -> int:
+    with open_project(options.load_manifest(), choose_view(options), doing="revert") as project:
         refuse_while_asking(project, "taking a change back")
         check_fit(subject_of(project, "revert"))
         with recording_end(project):

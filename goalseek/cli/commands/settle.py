@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
-from goalseek.cli.options import load_manifest
+from goalseek.cli.options import Options, Parser
 from goalseek.cli.watch import choose_view
 from goalseek.doctor.checks import check_fit
 from goalseek.doctor.project_checks import subject_of
@@ -13,19 +11,19 @@ from goalseek.project.activity import Observer
 from goalseek.project.opening import open_project
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     parser.epilog = (
         "The numbers that decided are the best of many, so they flatter. The runs of settle decide nothing: their "
         "difference is what the kept changes gain. metric.settle is the number of pairs (default: 5)."
     )
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: Options) -> int:
     settle_climb(options, choose_view(options))
     return 0
 
 
-def settle_climb(options: argparse.Namespace, watch: Observer) -> None:
-    with open_project(load_manifest(options), watch, doing="settle") as project:
+def settle_climb(options: Options, watch: Observer) -> None:
+    with open_project(options.load_manifest(), watch, doing="settle") as project:
         check_fit(subject_of(project, "settle"))
         settle_on_request(project, project.config())

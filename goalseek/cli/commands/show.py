@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from goalseek import humanize
-from goalseek.cli.options import load_manifest
-from goalseek.cli.output import print_answer, print_bytes, print_json, print_message, wants_json
+from goalseek.cli.options import Options, Parser
+from goalseek.cli.streams import print_bytes
 from goalseek.errors import GoalseekError
 from goalseek.humanize import better_or_worse, format_distinct, format_duration, format_number, pluralize
 from goalseek.ledger.results_file import History, load_standing
@@ -20,7 +19,7 @@ from goalseek.records import IterationRecord
 from goalseek.statistics.guards import describe_bounds
 from goalseek.values import Outcome
 from goalseek.views import terminal_text
-from goalseek.views.terminal_text import OUTCOME_COLORS, one_line, painter, replace_unprintable, terminal_width, wrap
+from goalseek.views.terminal_text import OUTCOME_COLORS, one_line, replace_unprintable, terminal_width, wrap
 
 _DIGITS_MOST = 18
 _LABEL = 11
@@ -28,7 +27,7 @@ _LEAST = 20
 _SETTLED = ("settled", "settle")
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     which = "an iteration, best, baseline, or settled for its pairs (default: last)"
     parser.add_argument("which", nargs="?", default="last", metavar="N|best|baseline|settled", help=which)
     parser.add_argument("--diff", action="store_true", help="print the patch")
@@ -40,8 +39,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--files", metavar="DIR", help=files)
 
 
-def run(options: argparse.Namespace) -> int:
-    manifest = load_manifest(options)
+def run(options: Options) -> int:
+    manifest = options.load_manifest()
     if options.which in _SETTLED:
         return _show_settled(options, manifest)
     record = find_record(manifest, options.which)
@@ -73,33 +72,33 @@ def run(options: argparse.Namespace) -> int:
                 texts += [f"== {name} ==\n".encode(), text, b"" if text.endswith(b"\n") or not text else b"\n"]
         parts["output"] = b"".join(texts)
     count = _copy_files(options, folder, Path(options.files)) if options.files is not None else 0
-    if wants_json(options):
+    if options.wants_json:
         fields: dict[str, object] = {name: text.decode("utf-8", "replace") for name, text in parts.items()}
         fields |= {"files": count, "folder": options.files} if options.files else {}
-        print_json(options, fields or record)
+        options.print_answer(fields or record)
         return 0
     for name, content in parts.items():
         if sys.stdout.isatty() or options.color == "always":
             printed = terminal_text.strip_colour(content.decode("utf-8", "replace"))
-            paint = painter(sys.stdout, options.color)
+            paint = options.painter()
             is_patch = name == "diff"
             print(terminal_text.paint_patch(printed, paint) if is_patch else replace_unprintable(printed), end="")
             continue
         shown = terminal_text.escape_controls(content)
         print_bytes(shown)
         if shown != content:
-            print_message(options, f"control characters are escaped: the files in {folder} have them as they are")
+            options.print_message(f"control characters are escaped: the files in {folder} have them as they are")
     if parts:
         standing = load_standing(manifest) if options.diff and not options.all and options.which == "best" else None
         if standing and (standing.keeps > 1 or standing.taken_back):
             command = with_manifest_option("goalseek show best --diff --all", options.manifest)
-            print_message(options, f"only iteration {record.iteration}; from the baseline on: {command}")
+            options.print_message(f"only iteration {record.iteration}; from the baseline on: {command}")
     elif options.files is None:
         _print_record(options, manifest, record, folder)
     return 0
 
 
-def _show_settled(options: argparse.Namespace, manifest: ManifestFile) -> int:
+def _show_settled(options: Options, manifest: ManifestFile) -> int:
     if options.diff or options.all or options.plan or options.prompt or options.output or options.files is not None:
         raise GoalseekError("what was settled has pairs, and no artifacts", "goalseek show settled")
     record = load_standing(manifest).settled
@@ -108,7 +107,7 @@ def _show_settled(options: argparse.Namespace, manifest: ManifestFile) -> int:
     rows: list[tuple[str, ...]] = [("pair", "baseline", "best")]
     rows += [(str(number), *format_distinct(*pair, unit=record.unit)) for number, pair in enumerate(record.pairs, 1)]
     lines = [f"{name:>6}  {before:>12}  {after:>12}" for name, before, after in rows]
-    print_answer(options, record, f"{record.metric}, settled at iteration {record.iteration}: {record.why}", *lines)
+    options.print_answer(record, f"{record.metric}, settled at iteration {record.iteration}: {record.why}", *lines)
     return 0
 
 
@@ -183,7 +182,7 @@ def _artifact(record: IterationRecord, folder: Path, name: str) -> bytes:
         raise GoalseekError(f"there is no {folder / name}", "it was never written, or it was pruned") from None
 
 
-def _copy_files(options: argparse.Namespace, folder: Path, target: Path) -> int:
+def _copy_files(options: Options, folder: Path, target: Path) -> int:
     if not options.files:
         raise GoalseekError("--files needs a folder", "name a new folder")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -200,11 +199,11 @@ def _copy_files(options: argparse.Namespace, folder: Path, target: Path) -> int:
     for name in ("snapshot", "measurements", OUTPUTS):
         if (folder / name).is_dir():
             count += len(disk.copy_regular_files(folder / name, target / name, None, 2**63))
-    print_message(options, f"{pluralize(count, 'file')} in {target}")
+    options.print_message(f"{pluralize(count, 'file')} in {target}")
     return count
 
 
-def _print_record(options: argparse.Namespace, manifest: ManifestFile, record: IterationRecord, folder: Path) -> None:
+def _print_record(options: Options, manifest: ManifestFile, record: IterationRecord, folder: Path) -> None:
     is_in_tip = options.which in ("best", "baseline")  # nobody has taken these back
     standing = load_standing(manifest) if manifest.manifest.guard or not is_in_tip else Standing()
     values = standing.baseline.guards if standing.baseline and standing.epoch == record.epoch else {}
@@ -222,7 +221,7 @@ def _print_record(options: argparse.Namespace, manifest: ManifestFile, record: I
         rows.append(("taken back", f"by iteration {by}: goalseek show {by}"))
     if not folder.is_dir():
         rows.append(("artifacts", "not here: older than log.keep_runs, removed, or on another machine"))
-    paint, width = painter(sys.stdout, options.color), terminal_width(sys.stdout)
+    paint, width = options.painter(), terminal_width(sys.stdout)
     lines = [paint(f"iteration {record.iteration}: {record.outcome}, {record.reason}", OUTCOME_COLORS[record.outcome])]
     for label, text in rows:
         text = one_line(text)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
-
-from goalseek.cli.options import load_manifest_to_look
-from goalseek.cli.output import print_json, wants_json
+from goalseek.cli.options import Options, Parser
 from goalseek.git.location import locate
 from goalseek.humanize import at_least, format_distinct, format_dollars, format_duration, format_number
 from goalseek.ledger.standing import Standing
@@ -16,18 +12,18 @@ from goalseek.project.paths import manifest_of_running_climb
 from goalseek.project.picture import count_stages, describe_end
 from goalseek.project.status import Overview, read_overview
 from goalseek.statistics.rotation import proposer_lines
-from goalseek.views.terminal_text import Paint, one_line, painter
+from goalseek.views.terminal_text import Paint, one_line
 
 _TAIL_BYTES = 2**16
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     parser.add_argument("--watch", action="store_true", help="show it until the climb ends; q or ^C leaves")
     parser.add_argument("--output", action="store_true", help="show what the agent and the verifier print, too")
 
 
-def run(options: argparse.Namespace) -> int:
-    local = load_manifest_to_look(options)
+def run(options: Options) -> int:
+    local = options.load_manifest_to_look()
     location = locate(local.folder / local.manifest.project.repo)
     manifest = manifest_of_running_climb(local, location)
     if options.watch:
@@ -42,10 +38,10 @@ def run(options: argparse.Namespace) -> int:
 
         tail, _ = read_output(manifest.logs / OUTPUT, -_TAIL_BYTES)
         printed = clean_lines(tail)
-    if wants_json(options):
-        print_json(options, {**summary.plain(), "output": printed} if options.output else summary.plain())
+    if options.wants_json:
+        options.print_answer({**summary.plain(), "output": printed} if options.output else summary.plain())
         return 0
-    lines = _lines(summary, painter(sys.stdout, options.color), options.manifest)
+    lines = _lines(summary, options.painter(), options.manifest)
     if manifest is not local:
         lines.insert(1, f"  at work in {manifest.folder}")
     print("\n".join([*lines, *(f"  | {line}" for line in printed)]))

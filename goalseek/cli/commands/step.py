@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
-from goalseek.cli.options import add_proposer_options, load_manifest
-from goalseek.cli.output import print_answer, wants_json
+from goalseek.cli.options import Options, Parser, add_proposer_options
 from goalseek.doctor.checks import check_fit
 from goalseek.doctor.project_checks import subject_of
 from goalseek.errors import GoalseekError, LimitReached, Paused
@@ -20,14 +17,14 @@ from goalseek.values import Phase, Stop, StopReason
 from goalseek.views.lines import AskingWatch, SandboxWatch
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     add_proposer_options(parser)
 
 
-def run(options: argparse.Namespace) -> int:
-    manifest = load_manifest(options)
-    kind = SandboxWatch if wants_json(options) else AskingWatch
-    watch = kind(options.color, options.quiet or wants_json(options))
+def run(options: Options) -> int:
+    manifest = options.load_manifest()
+    kind = SandboxWatch if options.wants_json else AskingWatch
+    watch = kind(options.color, options.quiet or options.wants_json)
     override = provider_from_options(manifest, options.provider, options.model)
     with open_project(manifest, watch, override, doing="step") as project, recording_end(project):
         check_fit(subject_of(project, "iterate"))
@@ -47,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
             raise _stop_error(reached.stop) from None
         except Paused as paused:
             done, following = project.activity.last_phase, paused.next_phase
-    print_answer(options, {"done": done, "next": following}, f"done: {done}; next: {following}")
+    options.print_answer({"done": done, "next": following}, f"done: {done}; next: {following}")
     return 0
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 
-from goalseek.cli.options import load_manifest_to_look
-from goalseek.cli.output import print_answer
+from goalseek.cli.options import Options, Parser
 from goalseek.humanize import format_duration
 from goalseek.ledger.checkpoints import Flight
 from goalseek.ledger.results_file import History, load_standing
@@ -20,12 +18,12 @@ from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run, request_s
 from goalseek.records import IterationRecord
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def arguments(parser: Parser) -> None:
     pass
 
 
-def run(options: argparse.Namespace) -> int:
-    manifest = manifest_of_running_climb(load_manifest_to_look(options))
+def run(options: Options) -> int:
+    manifest = manifest_of_running_climb(options.load_manifest_to_look())
     picture = read_picture(manifest.state)  # as it is when asked: one that waits has ended a moment later
     with contextlib.closing(open_repository(manifest)) as repository:
         holder, run_id = request_stop(repository.own), read_pending_run(repository.own)
@@ -33,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     if holder is None:
         where = with_manifest_option("goalseek status says where it stands", options.manifest)
         fields = {"asked": False, "holder": None, "usual_seconds": None}
-        print_answer(options, fields, f"nothing is running, so there is nothing to stop; {where}")
+        options.print_answer(fields, f"nothing is running, so there is nothing to stop; {where}")
         return 0
     usual = median_iteration_seconds(record for record in newest if isinstance(record, IterationRecord))
     taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none is over yet"
@@ -50,5 +48,5 @@ def run(options: argparse.Namespace) -> int:
     if question := open_question(manifest.manifest, manifest.runs, standing, run_id or standing.run_id):
         commands = with_manifest_option(commands_for(question), options.manifest)
         lines.append(f"it waits for your approval first: {commands}")
-    print_answer(options, {"asked": True, "holder": str(holder), "usual_seconds": usual}, *lines)
+    options.print_answer({"asked": True, "holder": str(holder), "usual_seconds": usual}, *lines)
     return 0
