@@ -30,6 +30,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import shutil
 import stat
@@ -134,7 +135,7 @@ class OwnFolder:
             os.symlink(target, name, dir_fd=folder)
 
     def _open(self, parts: Sequence[str], missing: IfMissing = "raise") -> AbstractContextManager[int]:
-        return _closing(_open_below(os.dup(self.descriptor), parts, missing))
+        return _opened_below(os.dup(self.descriptor), parts, missing)
 
 
 @contextlib.contextmanager
@@ -152,7 +153,7 @@ def own_folder(path: Path, missing: IfMissing = "raise") -> Iterator[OwnFolder]:
         raise ForeignPath(f"{path} is no folder of goalseek's: nothing in it is removed or written")
     if missing != "raise" and not os.path.isdir(_OWN[own]):
         os.makedirs(_OWN[own], exist_ok=True)
-    with _closing(_open_below(_open_part(_OWN[own], _FOLDER | os.O_NOFOLLOW), inside, missing)) as folder:
+    with _opened_below(_open_part(_OWN[own], _FOLDER | os.O_NOFOLLOW), inside, missing) as folder:
         yield OwnFolder(folder)
 
 
@@ -164,21 +165,24 @@ def split_path(path: str) -> list[str]:
     return parts
 
 
-def _open_below(folder: int, parts: Sequence[str], missing: IfMissing = "raise", is_ours: bool = True) -> int:
+@contextlib.contextmanager
+def _opened_below(
+    folder: int, parts: Sequence[str], missing: IfMissing = "raise", is_ours: bool = True
+) -> Iterator[int]:
     """Through real folders only; closes ``folder``."""
-    for part in parts:
-        try:
+    try:
+        for part in parts:
             if missing != "raise" and not _is_folder(part, folder):
                 if missing == "clear":
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(part, dir_fd=folder)
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, dir_fd=folder)
-            inner = _open_part(part, _FOLDER | os.O_NOFOLLOW, folder, is_ours)
-        finally:
-            os.close(folder)
-        folder = inner
-    return folder
+            outer, folder = folder, _open_part(part, _FOLDER | os.O_NOFOLLOW, folder, is_ours)
+            os.close(outer)
+        yield folder
+    finally:
+        os.close(folder)
 
 
 @contextlib.contextmanager
@@ -214,23 +218,22 @@ def _remove(name: str, folder: int) -> None:
 
 
 def read_regular(root: Path, path: str, is_ours: bool = True) -> bytes:
-    """Through real folders only. Raises OSError for anything but a regular file."""
+    """As ``open_regular``."""
     with open_regular(root, path, is_ours) as file:
         return file.read()
 
 
-def read_all(root: Path, paths: Iterable[str]) -> Iterator[bytes]:
-    """As ``read_regular``, but of a link its target."""
-    for path in paths:
-        file = root / path
-        yield os.fsencode(os.readlink(file)) if file.is_symlink() else read_regular(root, path)
+def read_content(root: Path, path: str) -> bytes:
+    """Of a link its target, else as ``read_regular``."""
+    file = root / path
+    return os.fsencode(os.readlink(file)) if file.is_symlink() else read_regular(root, path)
 
 
 def open_regular(root: Path, path: str, is_ours: bool = True) -> BinaryIO:
     """Follows no link; raises OSError otherwise. If not ``is_ours``, permissions stay, and ``root`` may be a link."""
     *above, name = path.split("/")
     top = _open_part(root, _FOLDER | (os.O_NOFOLLOW if is_ours else 0), is_ours=is_ours)
-    with _closing(_open_below(top, above, is_ours=is_ours)) as folder:
+    with _opened_below(top, above, is_ours=is_ours) as folder:
         descriptor = _open_part(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, folder, is_ours)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -248,21 +251,6 @@ def _is_folder(name: str, folder: int) -> bool:
 def open_folder(folder: str | Path, below: int | None = None) -> AbstractContextManager[int]:
     """Of goalseek's own: its owner gets all permissions. ``below`` is for a relative name. Raises OSError for links."""
     return _closing(_open_part(folder, _FOLDER | os.O_NOFOLLOW, below))
-
-
-def walk_folders(root: Path) -> Iterator[tuple[str, int, Iterator[os.DirEntry[str]], list[str]]]:
-    """Path ("" or "a/b/"), descriptor, listing, and a list for the folders to go on with. Raises OSError for a link."""
-
-    def walk(descriptor: int, folder: str) -> Iterator[tuple[str, int, Iterator[os.DirEntry[str]], list[str]]]:
-        inner: list[str] = []
-        with os.scandir(descriptor) as listing:
-            yield folder, descriptor, listing, inner
-        for name in inner:
-            with open_folder(name, descriptor) as below:
-                yield from walk(below, f"{folder}{name}/")
-
-    with open_folder(root) as top:
-        yield from walk(top, "")
 
 
 def _open_part(name: str | Path, flags: int, below: int | None = None, is_ours: bool = True) -> int:
@@ -287,34 +275,45 @@ class SizeExceeded(Exception):
     """The files together are larger than the limit."""
 
 
-def regular_files(root: Path, is_wanted: Callable[[str], bool] | None = None) -> Iterator[str]:
-    """Relative paths, following no link; those too deep for a path are left out."""
+def list_files(
+    root: Path, is_skipped: Callable[[str], bool] = lambda path: False, is_ours: bool = True
+) -> Iterator[tuple[str, os.stat_result]]:
+    """Relative paths of all but folders, in a fixed order, following no link. A folder is skipped as its file "x".
+
+    ``is_ours`` is as for ``open_regular``; what is too deep for a path is left out then, and else raises OSError.
+    """
     pending = [""]
     while pending:
         folder = pending.pop()
+        flags = _FOLDER | (os.O_NOFOLLOW if folder or is_ours else 0)
         try:
-            with open_folder(root / folder) as descriptor, os.scandir(descriptor) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name)
-                modes = [entry.stat(follow_symlinks=False).st_mode for entry in entries]
+            opened = _closing(_open_part(root / folder, flags, is_ours=is_ours))
+            with opened as descriptor, os.scandir(descriptor) as listing:
+                entries = sorted((entry.name, entry.stat(follow_symlinks=False)) for entry in listing)
         except OSError as error:
-            if error.errno != errno.ENAMETOOLONG:
-                raise
-            continue
-        for entry, mode in zip(entries, modes, strict=True):
-            path = folder + entry.name
-            if stat.S_ISDIR(mode):
-                pending.append(path + "/")
-            elif stat.S_ISREG(mode) and (is_wanted is None or is_wanted(path)):
-                yield path
+            if error.errno == errno.ENAMETOOLONG and is_ours:
+                continue
+            raise
+        inner = []
+        for name, status in entries:
+            path = folder + name
+            if not stat.S_ISDIR(status.st_mode):
+                if not is_skipped(path):
+                    yield path, status
+            elif not is_skipped(f"{path}/x"):
+                inner.append(f"{path}/")
+        pending += reversed(inner)
 
 
 def copy_regular_files(
-    source: Path, target: Path, is_wanted: Callable[[str], bool] | None, limit: int
+    source: Path, target: Path, is_wanted: Callable[[str], bool] | None = None, limit: float = math.inf
 ) -> dict[str, os.stat_result]:
     """Copy with times; returns each path and its ``stat``. Raises SizeExceeded above ``limit`` bytes together."""
     copies: dict[str, os.stat_result] = {}
     total = 0
-    for path in regular_files(source, is_wanted):
+    for path, status in list_files(source):
+        if not stat.S_ISREG(status.st_mode) or (is_wanted and not is_wanted(path)):
+            continue
         try:
             opened = open_regular(source, path)
         except OSError:

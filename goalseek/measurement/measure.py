@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -37,7 +38,6 @@ from goalseek.values import CommandRun, Reason, StopReason, VerifierRun
 
 OUTPUTS = "outputs"
 _ARTIFACTS_LIMIT = 256 * 2**20
-_NO_LIMIT = 2**63
 Facts = Mapping[str, tuple[int, int]]  # inode and modification time in nanoseconds, by path
 Kind = Literal["both", "hidden"]
 KINDS: tuple[Kind, ...] = ("both", "hidden")
@@ -168,17 +168,17 @@ class OnceFiles(Struct, frozen=True):
     def give(self, run_folders: Mapping[Kind, Path], kept_outputs: Path) -> None:
         """Copy the stored files to where the commands had written them."""
         for kind, run_folder in run_folders.items():
-            for path in disk.copy_regular_files(self.folder / kind, run_folder, None, _NO_LIMIT):
+            for path in disk.copy_regular_files(self.folder / kind, run_folder):
                 os.utime(run_folder / path)  # as if it had just been written: it is of this measurement
-        disk.copy_regular_files(self.folder / "outputs", kept_outputs, None, _NO_LIMIT)
+        disk.copy_regular_files(self.folder / "outputs", kept_outputs)
 
     def take(self, command: VerifyCommand, kind: Kind, run_folder: Path, before: Facts, kept_outputs: Path) -> None:
         """Store the files of its run folder that differ from ``before``, and its outputs."""
         changed = {path: facts for path, facts in _file_facts(run_folder).items() if before.get(path) != facts}
         self.facts.update({(kind, path): facts for path, facts in changed.items()})
-        disk.copy_regular_files(run_folder, self.folder / kind, changed.__contains__, _NO_LIMIT)
+        disk.copy_regular_files(run_folder, self.folder / kind, changed.__contains__)
         if command.outputs:
-            disk.copy_regular_files(kept_outputs, self.folder / "outputs", matcher(command.outputs), _NO_LIMIT)
+            disk.copy_regular_files(kept_outputs, self.folder / "outputs", matcher(command.outputs))
 
     def finish(self, numbers: Mapping[str, float]) -> None:
         stored = {"label": self.label, "numbers": dict(numbers)}
@@ -199,8 +199,8 @@ def open_once_files(manifest: Manifest, folder: Path, label: str) -> OnceFiles |
 
 
 def _file_facts(folder: Path) -> Facts:
-    statuses = {path: (folder / path).lstat() for path in disk.regular_files(folder)}
-    return {path: (status.st_ino, status.st_mtime_ns) for path, status in statuses.items()}
+    files = ((path, status) for path, status in disk.list_files(folder) if stat.S_ISREG(status.st_mode))
+    return {path: (status.st_ino, status.st_mtime_ns) for path, status in files}
 
 
 class _Trial:
@@ -238,7 +238,7 @@ class _Trial:
             if command.sees != "hidden":
                 copy_given_folders(verifier, below)
             self._outputs.mkdir(parents=True, exist_ok=True)
-            disk.copy_regular_files(self._outputs, below, None, _NO_LIMIT)
+            disk.copy_regular_files(self._outputs, below)
             variables = {
                 "GOALSEEK_RUN_DIR": str(run_folder.path),
                 "GOALSEEK_ITERATION": str(self._spec.iteration),
@@ -362,5 +362,5 @@ def move_outputs(source: Path, folder: Path) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        disk.copy_regular_files(source, folder / OUTPUTS, None, _NO_LIMIT)
+        disk.copy_regular_files(source, folder / OUTPUTS)
         remove_if_exists(source)

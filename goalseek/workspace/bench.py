@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from goalseek.disk import remove_if_exists
@@ -171,15 +171,13 @@ class Bench:
             self._candidate_files[checkout.root] = {path for path in checkout.entries if not self._scope.is_fixed(path)}
         return self._candidate_files[checkout.root]
 
-    def _read(self, entries: Mapping[str, Entry]) -> Iterator[bytes]:
-        for path, entry in entries.items():
-            if entry.mode in OURS:
-                assert self._plan.hidden_folder
-                yield content_of(self._plan.hidden_folder, path.removeprefix(self._scope.prefix), entry)
-            else:
-                content = self._objects.read(entry.blob)
-                refuse_other_content(self._objects, path, entry, content)
-                yield content
+    def _read(self, path: str, entry: Entry) -> bytes:
+        if entry.mode in OURS:
+            assert self._plan.hidden_folder
+            return content_of(self._plan.hidden_folder, path.removeprefix(self._scope.prefix), entry)
+        content = self._objects.read(entry.blob)
+        refuse_other_content(self._objects, path, entry, content)
+        return content
 
     def _is_left_alone(self, path: str) -> bool:
         prefix = self._scope.prefix

@@ -10,7 +10,7 @@ import marshal
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def signature_of(status: os.stat_result) -> Signature:
 
 
 class Checkout:
-    """``entries`` are the files that ``root`` should hold; ``read`` gives their bytes in turn, of a link its target.
+    """``entries`` are the files that ``root`` should hold; ``read`` gives their bytes, of a link its target.
 
     A new path that ``is_left_alone`` accepts is no change, nor is an empty mount point.
     """
@@ -84,7 +84,7 @@ class Checkout:
         self,
         root: Path,
         state: Path,
-        read: Callable[[Mapping[str, Entry]], Iterator[bytes]],
+        read: Callable[[str, Entry], bytes],
         fill: Callable[[Path, Mapping[str, Entry]], None] | None = None,
         is_left_alone: Callable[[str], bool] = lambda path: False,
         mount_points: frozenset[str] = frozenset(),
@@ -190,54 +190,48 @@ class Checkout:
         added: list[str] = []
         new_folders: list[str] = []
         walked: set[str] = set()
-        racy = dict[str, Entry]()
+        racy: list[str] = []
 
-        def walk_new(folder: str) -> bool:
-            """Gives whether the folder must stay, because something in it is left alone."""
-            must_stay = False
-            with disk.open_folder(self.root / folder) as descriptor, os.scandir(descriptor) as listing:
+        def walk(folder: str, descriptor: int) -> bool:
+            """Gives whether the folder must stay: something in it is left alone, or recorded."""
+            walked.add(folder)
+            recorded, inner, count, must_stay = self._signatures.get(folder, {}), list[str](), 0, False
+            with os.scandir(descriptor) as listing:
                 for item in listing:
-                    path = f"{folder}/{item.name}"
-                    is_too_deep = path.count("/") >= _DEPTH_LIMIT or len(os.fsencode(path)) > _LENGTH_LIMIT
-                    if self._is_left_alone(path):
+                    name, path = item.name, folder + item.name
+                    signature = recorded.get(name)
+                    if signature is not None:
+                        count += 1
+                        if signature_of(item.stat(follow_symlinks=False)) != signature:
+                            changed.append(path)
+                        elif path in self._racy:
+                            racy.append(path)
+                    elif self._is_left_alone(path):
                         must_stay = True
-                    elif is_too_deep or not item.is_dir(follow_symlinks=False):
-                        added.append(path)
+                    elif item.is_dir(follow_symlinks=False) and (path in self._below or not _is_too_deep(path)):
+                        inner.append(name)
                     else:
-                        must_stay = walk_new(path) or must_stay
-            if not must_stay:
-                new_folders.append(folder)
+                        added.append(path)
+            if count < len(recorded):
+                present = frozenset(os.listdir(descriptor))
+                missing.extend(folder + name for name in recorded if name not in present)
+            for name in inner:
+                path = folder + name
+                with disk.open_folder(name, descriptor) as below:
+                    if walk(f"{path}/", below) or path in self._below:
+                        must_stay = True
+                    else:
+                        new_folders.append(path)
             return must_stay
 
         def is_there(path: str) -> bool:
             is_below_link = any((self.root / above).is_symlink() for above in parents(path))
             return not is_below_link and os.path.lexists(self.root / path)
 
-        for folder, descriptor, listing, inner in disk.walk_folders(self.root):
-            walked.add(folder)
-            recorded, count = self._signatures.get(folder, {}), 0
-            for item in listing:
-                name, path = item.name, folder + item.name
-                signature = recorded.get(name)
-                if signature is not None:
-                    count += 1
-                    if signature_of(item.stat(follow_symlinks=False)) != signature:
-                        changed.append(path)
-                    elif path in self._racy:
-                        racy[path] = self.entries[path]
-                elif self._is_left_alone(path):
-                    continue
-                elif not item.is_dir(follow_symlinks=False):
-                    added.append(path)
-                elif path in self._below:
-                    inner.append(name)
-                else:
-                    walk_new(path)
-            if count < len(recorded):
-                present = frozenset(os.listdir(descriptor))
-                missing.extend(folder + name for name in recorded if name not in present)
-        for (path, _, expected), content in zip(self._contents(racy), disk.read_all(self.root, racy), strict=True):
-            if content == expected:
+        with disk.open_folder(self.root) as top:
+            walk("", top)
+        for path in racy:
+            if disk.read_content(self.root, path) == self._content_of(path, self.entries[path]):
                 self._racy.discard(path)
             else:
                 changed.append(path)
@@ -259,7 +253,7 @@ class Checkout:
     def clean(self) -> None:
         self.restore(self.changes())
 
-    def fingerprint(self, paths: Iterable[str]) -> tuple[tuple[int, ...], ...] | None:
+    def fingerprint(self, paths: Iterable[str]) -> tuple[Signature, ...] | None:
         """Equal while no file is added or removed and no ``paths`` changed; None if one is gone or changed just now."""
         signatures = []
         racy_from = time.time_ns() - RACY_NANOSECONDS
@@ -270,7 +264,7 @@ class Checkout:
                 return None
             if status.st_ctime_ns > racy_from:
                 return None
-            signatures.append((status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino))
+            signatures.append(signature_of(status))
         return tuple(signatures)
 
     def is_as_recorded(self, path: str) -> bool:
@@ -286,24 +280,21 @@ class Checkout:
 
     def _is_occupied(self, path: str) -> bool:
         """Whether more than an empty mount point is there; never below a link, which is new itself."""
-        *above, name = path.split("/")
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            folder = stack.enter_context(disk.open_folder(self.root))
-            for part in above:
-                folder = stack.enter_context(disk.open_folder(part, folder))
-            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode):
-                return bool(os.listdir(stack.enter_context(disk.open_folder(name, folder))))
-            return not stat.S_ISREG(status.st_mode) or status.st_size > 0
+        place = self.root / path
+        with contextlib.suppress(OSError), disk.own_folder(place.parent) as above:
+            status = os.stat(place.name, dir_fd=above.descriptor, follow_symlinks=False)
+            if not stat.S_ISDIR(status.st_mode):
+                return not stat.S_ISREG(status.st_mode) or status.st_size > 0
+            with disk.open_folder(place.name, above.descriptor) as folder:
+                return bool(os.listdir(folder))
         return False
 
-    def _contents(self, entries: Mapping[str, Entry]) -> Iterator[tuple[str, Entry, bytes]]:
-        contents = self._read({path: entry for path, entry in entries.items() if entry.mode != LINK})
-        for path, entry in entries.items():
-            yield path, entry, os.fsencode(entry.blob) if entry.mode == LINK else next(contents)
+    def _content_of(self, path: str, entry: Entry) -> bytes:
+        return os.fsencode(entry.blob) if entry.mode == LINK else self._read(path, entry)
 
     def _write(self, folder: disk.OwnFolder, entries: Mapping[str, Entry]) -> None:
-        for path, entry, content in self._contents(entries):
+        for path, entry in entries.items():
+            content = self._content_of(path, entry)
             if entry.mode in (LINK, SYMLINK):
                 folder.link(path, content)
                 continue
@@ -327,6 +318,10 @@ class Checkout:
             self._signatures.setdefault(folder, {})[name] = signature
             if signature[1] > racy_from:
                 self._racy.add(path)
+
+
+def _is_too_deep(path: str) -> bool:
+    return path.count("/") >= _DEPTH_LIMIT or len(os.fsencode(path)) > _LENGTH_LIMIT
 
 
 def _split(path: str) -> tuple[str, str]:

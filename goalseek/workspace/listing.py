@@ -7,10 +7,12 @@ import os
 import stat
 import typing
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
 
+from goalseek import disk
 from goalseek.values import to_line
 from goalseek.workspace.scope import is_tool_cache
 
@@ -32,25 +34,15 @@ Listing = tuple[ListedFile, ...]
 
 def list_folder(root: Path, limit: int | None = None, is_skipped: Callable[[str], bool] = is_tool_cache) -> Listing:
     """At most ``limit`` files, in a fixed order; follows no link. Raises OSError."""
-    files: list[ListedFile] = []
-    pending = [""]
-    while pending and (limit is None or len(files) < limit):
-        folder = pending.pop()
-        inner: list[str] = []
-        with os.scandir(root / folder) as listing:
-            for item in sorted(listing, key=lambda item: item.name):
-                path = folder + item.name
-                if item.is_dir(follow_symlinks=False):
-                    if not is_skipped(path + "/x"):
-                        inner.append(path + "/")
-                elif not is_skipped(path):
-                    status = item.stat(follow_symlinks=False)
-                    kind = "link" if stat.S_ISLNK(status.st_mode) else "other"
-                    if stat.S_ISREG(status.st_mode):
-                        kind = "program" if status.st_mode & stat.S_IXUSR else "file"
-                    files.append(ListedFile(path, status.st_size, status.st_mtime_ns, kind))
-        pending += reversed(inner)
-    return tuple(files[:limit])
+    files = islice(disk.list_files(root, is_skipped, is_ours=False), limit)
+    return tuple(_listed_file(path, status) for path, status in files)
+
+
+def _listed_file(path: str, status: os.stat_result) -> ListedFile:
+    kind = "link" if stat.S_ISLNK(status.st_mode) else "other"
+    if stat.S_ISREG(status.st_mode):
+        kind = "program" if status.st_mode & stat.S_IXUSR else "file"
+    return ListedFile(path, status.st_size, status.st_mtime_ns, kind)
 
 
 def digest_of(listing: Listing | Mapping[str, Entry]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from goalseek.disk import read_regular
+from goalseek.disk import read_content, read_regular
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, Objects, TreeReader
 from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, looks_like_git, quote_path
@@ -43,8 +43,7 @@ class FolderFiles(Struct, frozen=True):
         return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
     def read(self, path: str) -> bytes:
-        file = self.root / path
-        return os.fsencode(os.readlink(file)) if file.is_symlink() else read_regular(self.root, path)
+        return read_content(self.root, path)
 
     def entry(self, path: str) -> Entry | None:
         """Stores the blob; None for a kind of file that git cannot hold."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
-from goalseek.disk import recreate_folder, regular_files, remove, remove_if_exists
+from goalseek import disk
 from goalseek.errors import GitFailed
 from goalseek.git.command import AUTHOR
 from goalseek.git.ignore import literal_pattern
@@ -55,7 +55,7 @@ class Workspace:
         self.tree = Checkout(
             folder,
             folder.with_name(folder.name + ".state"),
-            lambda entries: (objects.read(entry.blob) for entry in entries.values()),
+            lambda path, entry: objects.read(entry.blob),
             objects.fill,
             {".git"}.__contains__,
             self._mount_points,
@@ -63,7 +63,7 @@ class Workspace:
         self.git_folder = Checkout(
             folder / ".git",
             folder.with_name(folder.name + ".git.state"),
-            lambda entries: ((self._pristine / path).read_bytes() for path in entries),
+            lambda path, entry: (self._pristine / path).read_bytes(),
         )
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Workspace:
             self.tree.label = ""
         with self._build_context(self.root):
             self._store.close()
-            remove_if_exists(self._pristine)
+            disk.remove_if_exists(self._pristine)
             self.root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._store = self._open_store()
             config = self._pristine / "config"
@@ -96,7 +96,7 @@ class Workspace:
             lines = (f"{literal_pattern(path)}\n" for path in excluded)
             (self._pristine / "info" / "exclude").write_text("".join(lines))
             (self._pristine / "HEAD").write_text(f"ref: {_BRANCH}\n")
-            remove_if_exists(self.root)
+            disk.remove_if_exists(self.root)
             self.tree.label = self.git_folder.label = ""
             self._add(history)
 
@@ -115,7 +115,7 @@ class Workspace:
     def restore(self, changes: Changes) -> None:
         self.tree.restore(changes)
         if not (self.root / ".git").is_dir() or (self.root / ".git").is_symlink():
-            recreate_folder(self.root / ".git")
+            disk.recreate_folder(self.root / ".git")
         self.git_folder.clean()
 
     def clean(self) -> None:
@@ -137,11 +137,12 @@ class Workspace:
             return
         if sum(1 for _ in self._pristine.glob("objects/??/*")) > _LOOSE_LIMIT:
             for leftover in (*self._pristine.glob("objects/pack/tmp_*"), *self._pristine.glob("objects/pack/.tmp-*")):
-                remove(leftover)  # of a repack that was killed
+                disk.remove(leftover)  # of a repack that was killed
             self._store.git("repack", "-a", "-d", "-q")
-        paths = (path for path in regular_files(self._pristine) if path.split("/")[0] not in _NOT_MIRRORED)
-        statuses = {path: (self._pristine / path).lstat() for path in paths}
-        entries = {path: Entry("100644", f"{at.st_mtime_ns}-{at.st_size}") for path, at in statuses.items()}
+        entries = {
+            path: Entry("100644", f"{status.st_mtime_ns}-{status.st_size}")
+            for path, status in disk.list_files(self._pristine, lambda path: path.split("/")[0] in _NOT_MIRRORED)
+        }
         if not self.git_folder.label:
             self.git_folder.build(entries, "mirror")
         else:

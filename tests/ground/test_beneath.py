@@ -51,7 +51,7 @@ ADDS_TO_THE_LIST = (
 
 def tree_of(folder: Path) -> Checkout:
     """A checkout at ``folder / "tree"`` that stands as its entry says."""
-    tree = Checkout(folder / "tree", folder / "tree.state", lambda entries: (b"ours" for _ in entries))
+    tree = Checkout(folder / "tree", folder / "tree.state", lambda path, entry: b"ours")
     tree.build({"a/b/c/x": Entry("100644", "0")}, "label")
     return tree
 
@@ -103,7 +103,7 @@ ACTS: dict[str, Callable[[Path], object]] = {
     "give": lambda own: copy_given_folders(given(own), own / "tree"),
     "copy_tree to": lambda own: disk.copy_tree(source_in(own), own / INSIDE),
     "copy_tree from": lambda own: disk.copy_tree(own / INSIDE, own / "copy"),
-    "take": lambda own: disk.copy_regular_files(source_in(own), own / INSIDE, None, 10**6),
+    "take": lambda own: disk.copy_regular_files(source_in(own), own / INSIDE),
     "run folder made": lambda own: RunFolder.make(own / INSIDE),
     "home made": lambda own: AgentHome(own / INSIDE).make("label", {"x/mine": (own, own)}, {"mine": "ours"}),
     "home of before": lambda own: AgentHome(own / "tree").make("label", {}, {"a/b/c/mine": "ours"}),

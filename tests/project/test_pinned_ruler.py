@@ -281,7 +281,7 @@ def test_a_clock_that_is_set_back_makes_no_file_of_this_measurement_an_old_one(
 
 def test_the_pulse_of_a_folder_changes_with_every_name_that_comes_or_goes(own: Path) -> None:
     contents = {"a": b"1", "b/c/d": b"2", "b/e": b"3"}
-    tree = Checkout(own / "tree", own / "state", lambda entries: (contents[path] for path in entries))
+    tree = Checkout(own / "tree", own / "state", lambda path, entry: contents[path])
     tree.build({path: Entry("100644", "0") for path in contents}, "label")
 
     def pulse() -> object:

@@ -115,7 +115,7 @@ def test_two_trees_are_sorted_as_the_same_change_of_a_folder(
     folder = Checkout(
         tmp_path / "folder",
         tmp_path / "state",
-        lambda entries: (objects.read(entry.blob) for entry in entries.values()),
+        lambda path, entry: objects.read(entry.blob),
         objects.fill,
         {".git"}.__contains__,
     )

@@ -90,7 +90,7 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
     if command.sees != "hidden":
         copy_given_folders(verifier, below)
     if patterns := tuple(pattern for other in earlier for pattern in other.outputs):
-        copied = disk.copy_regular_files(outputs, below, matcher(patterns), 2**63) if outputs.is_dir() else {}
+        copied = disk.copy_regular_files(outputs, below, matcher(patterns)) if outputs.is_dir() else {}
         missing = [pattern for pattern in patterns if not any(map(matcher((pattern,)), copied))]
         if missing:
             text = f"these outputs of that measurement were not kept: {abbreviate(missing)}; see log.keep_outputs"

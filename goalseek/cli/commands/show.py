@@ -198,7 +198,7 @@ def _copy_files(options: Options, folder: Path, target: Path) -> int:
     count = 0
     for name in ("snapshot", "measurements", OUTPUTS):
         if (folder / name).is_dir():
-            count += len(disk.copy_regular_files(folder / name, target / name, None, 2**63))
+            count += len(disk.copy_regular_files(folder / name, target / name))
     options.print_message(f"{pluralize(count, 'file')} in {target}")
     return count
 
