@@ -631,11 +631,11 @@ class TestSize:
         )
         incidents = night.climb.incidents
         assert incidents.counts["noted"] == 61
-        assert [incident.iteration for incident in incidents.newest["noted"]] == list(range(21, 61))
+        assert [iteration for iteration, _ in incidents.newest["noted"]] == list(range(21, 61))
         assert figures([*ever_new(0), nameless]).climb.spending.usage["not named"].tokens == 7
 
     def test_a_list_is_thinned_evenly(self) -> None:
-        thinned: ThinnedList[int] = ThinnedList(10)
+        thinned = ThinnedList(10)
         for number in range(1000):
             thinned.add(lambda number=number: number)  # type: ignore[misc]
         assert 5 <= len(thinned.items) <= 10
@@ -645,10 +645,10 @@ class TestSize:
     def test_a_long_patch_is_cut_by_lines_and_a_binary_one_not_shown(self) -> None:
         head = b"diff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n@@ -1 +1,900 @@\n--- was a rule\n"
         cut = diff_of(head + b"+line\n" * 900, 500)
-        assert [line.kind for line in cut.lines[:4]] == ["file", "hunk", "removed", "added"]
-        assert cut.left_out == 900 - sum(line.kind == "added" for line in cut.lines)
+        assert [kind for kind, _ in cut.lines[:4]] == ["file", "hunk", "removed", "added"]
+        assert cut.left_out == 900 - sum(kind == "added" for kind, _ in cut.lines)
         binary = diff_of(b"diff --git a/x b/x\nGIT binary patch\nliteral 5\nMcmZQzfB*mh\n\n", 500)
-        assert [line.text for line in binary.lines] == ["a/x b/x", "a binary file"]
+        assert [text for _, text in binary.lines] == ["a/x b/x", "a binary file"]
 
 
 class TestScale:

@@ -77,7 +77,7 @@ def run(options: Options) -> int:
         file.write(content)
     if not options.wants_json:
         options.print_message(f"{claim_of(source.night.climb).headline}; {format_kept(source.night.climb)}")
-    fields = {"file": str(path), "format": kind, "records": source.night.records, "bytes": len(content)}
+    fields = {"file": str(path), "format": kind, "records": source.night.record_count, "bytes": len(content)}
     options.print_answer(fields, str(path))
     return 0
 

@@ -6,9 +6,8 @@ import contextlib
 import math
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
 
 from msgspec import Struct, field, structs
 
@@ -99,44 +98,38 @@ _NOTES = {
 _WAITED = re.compile(r"waited ((?:\d{1,9}(?:\.\d)?[smhd] ?)+): ")
 
 
-class Incident(Struct, frozen=True):
-    kind: str
-    iteration: int | None
-    text: str = ""
+class Incidents(Struct):
+    """``newest`` holds the iteration and the text of each, by kind."""
 
+    counts: Counter[str] = field(default_factory=Counter)
+    newest: dict[str, deque[tuple[int | None, str]]] = field(default_factory=dict)
 
-class Incidents:
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.newest: dict[str, deque[Incident]] = {}
+    def add(self, kind: str, iteration: int | None, text: str = "") -> None:
+        self.counts[kind] += 1
+        self.newest.setdefault(kind, deque(maxlen=_SHOWN_MOST)).append((iteration, text))
 
-    def add(self, incident: Incident) -> None:
-        self.counts[incident.kind] += 1
-        self.newest.setdefault(incident.kind, deque(maxlen=_SHOWN_MOST)).append(incident)
-
-
-def incidents_of(record: IterationRecord, idle: float) -> Iterator[Incident]:
-    """``idle`` seconds passed since the record before; a pause is what activity and waits do not explain of them."""
-    iteration = record.iteration
-    if reason := _REASONS.get(record.reason):
-        yield Incident(reason, iteration, one_line(record.why, 300))
-    for stack in record.not_stacked:
-        kind = "near misses that do not merge, or were measured already"
-        yield Incident(kind, iteration, one_line(str(list(stack)), 80))
-    for command in record.verify:
-        if command.killed:
-            programs = "a program" if command.killed == 1 else f"{command.killed} programs"
-            text = f"{one_line(command.name, 60)} left {programs}"
-            yield Incident("programs ended that the verifier left running", iteration, text)
-    for note in record.notes:
-        kind = next((kind for begins, kind in _NOTES.items() if note.startswith(begins)), "noted")
-        yield Incident(kind, iteration, one_line(note, 400))
-    if idle >= PAUSE_SECONDS:
-        idle -= record.climb_seconds
-        idle -= sum(parse_duration(match[1]) for note in record.notes if (match := _WAITED.match(note)))
-    if idle >= PAUSE_SECONDS:
-        # The records do not tell a stop from a kill, a machine asleep or a question to a person.
-        yield Incident("nothing was at work", iteration, f"for {format_duration(idle)} before or within it")
+    def add_iteration(self, record: IterationRecord, idle: float) -> None:
+        """``idle`` seconds passed since the record before; a pause is the part without activity and waits."""
+        iteration = record.iteration
+        if reason := _REASONS.get(record.reason):
+            self.add(reason, iteration, one_line(record.why, 300))
+        for stack in record.not_stacked:
+            kind = "near misses that do not merge, or were measured already"
+            self.add(kind, iteration, one_line(str(list(stack)), 80))
+        for command in record.verify:
+            if command.killed:
+                programs = "a program" if command.killed == 1 else f"{command.killed} programs"
+                text = f"{one_line(command.name, 60)} left {programs}"
+                self.add("programs ended that the verifier left running", iteration, text)
+        for note in record.notes:
+            kind = next((kind for begins, kind in _NOTES.items() if note.startswith(begins)), "noted")
+            self.add(kind, iteration, one_line(note, 400))
+        if idle >= PAUSE_SECONDS:
+            idle -= record.climb_seconds
+            idle -= sum(parse_duration(match[1]) for note in record.notes if (match := _WAITED.match(note)))
+        if idle >= PAUSE_SECONDS:
+            # The records do not tell a stop from a kill, a machine asleep or a question to a person.
+            self.add("nothing was at work", iteration, f"for {format_duration(idle)} before or within it")
 
 
 MAX_DOTS = 20_000
@@ -192,19 +185,16 @@ class EarlierClimb(Struct, frozen=True):
     kept: int
 
 
-Item = TypeVar("Item")
-
-
-class ThinnedList(Generic[Item]):
+class ThinnedList:
     """Holds at most ``limit`` items: all up to that, then every second one added, every fourth, and so on."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self.items: list[Item] = []
+        self.items: list[Try] = []
         self.added = 0
         self._stride = 1
 
-    def add(self, make: Callable[[], Item]) -> None:
+    def add(self, make: Callable[[], Try]) -> None:
         if self.added % self._stride == 0:
             self.items.append(make())
         self.added += 1
@@ -233,8 +223,8 @@ class Climb(Struct):
     reverts: int = 0
     moved: int = 0
     benches: int = 0
-    kept: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_KEPT))
-    rejected: ThinnedList[Try] = field(default_factory=lambda: ThinnedList(MAX_DOTS))
+    kept: ThinnedList = field(default_factory=lambda: ThinnedList(MAX_KEPT))
+    rejected: ThinnedList = field(default_factory=lambda: ThinnedList(MAX_DOTS))
     counts: Counter[Label] = field(default_factory=Counter)
     noise: NoiseState = NoiseState()
     rotation: Rotation = Rotation()
@@ -269,18 +259,17 @@ class Climb(Struct):
         return self.settled is not None and self.best is not None and self.settled_at == self.best.iteration
 
 
-class ReportFigures:
+class ReportFigures(Struct):
     """``climb`` is the one under the newest ruler, ``earlier`` are those before."""
 
-    def __init__(self) -> None:
-        self.project = ""
-        self.climb = Climb()
-        self.earlier: list[EarlierClimb] = []
-        self.records = 0
-        self.runs = 0
-        self.versions: dict[str, str] = {}
-        self.first: datetime | None = None
-        self.newest: datetime | None = None
+    project: str = ""
+    climb: Climb = field(default_factory=Climb)
+    earlier: list[EarlierClimb] = field(default_factory=list)
+    record_count: int = 0
+    runs: int = 0
+    versions: dict[str, str] = field(default_factory=dict)
+    first: datetime | None = None
+    newest: datetime | None = None
 
     @property
     def period(self) -> str:
@@ -294,9 +283,9 @@ class ReportFigures:
     def add(self, record: records.Head | None) -> None:
         """``record`` is None for an unreadable line."""
         if record is None:
-            self.climb.incidents.add(Incident(UNREADABLE_LINE, None))
+            self.climb.incidents.add(UNREADABLE_LINE, None)
             return
-        self.records += 1
+        self.record_count += 1
         if record.project != self.project:
             self.project = one_line(record.project, 80) or self.project
         moment: datetime | None = None
@@ -313,7 +302,7 @@ class ReportFigures:
                 self.versions = {one_line(name, 40): one_line(version, 60) for name, version in items}
             if self.runs > 1 and climb.last >= 0:
                 climb.runs_at = [*climb.runs_at, climb.last + 1][-_LIST_MOST:]
-                climb.incidents.add(Incident("a new run began", climb.last + 1, one_line(record.began, 200)))
+                climb.incidents.add("a new run began", climb.last + 1, one_line(record.began, 200))
         elif isinstance(record, records.MeasurementRecord):
             if not math.isnan(record.value):
                 climb.noise = climb.noise.after_measurement(record.value, (record.tree, record.ruler))
@@ -385,8 +374,7 @@ class ReportFigures:
         if level in climb.levels or len(climb.levels) < _LEVELS_MOST:
             climb.levels[level] += 1
         idle = (moment - self.newest).total_seconds() if moment and self.newest else 0.0
-        for incident in incidents_of(record, idle):
-            climb.incidents.add(incident)
+        climb.incidents.add_iteration(record, idle)
 
 
 def _bounded_name(text: str, limit: int, names: Collection[str]) -> str:

@@ -9,7 +9,7 @@ import base64
 import hashlib
 import re
 from bisect import bisect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -136,23 +136,21 @@ def code_span(text: str) -> str:
 _WORD = re.compile(r"[\"'(]?[A-Za-z]+(?:['-][A-Za-z]+)*[\"')]?|\d+(?:\.\d+)?%?")
 _VALUE = r"(?:\d+|\"[^\"]*\"|'[^']*'|best)"
 _OPTION = r"(?:--(?:outcome|reason|onto|branch|last|since|rerun)[ =][\w/.-]*\w|--?[\w-]+)"
-_COMMAND = re.compile(rf"\bgoalseek (?:-m (?:'[^']*'|\S+) )?[a-z]+(?: (?:{_OPTION}|{_VALUE}))*")
+_COMMAND = re.compile(rf"(\bgoalseek (?:-m (?:'[^']*'|\S+) )?[a-z]+(?: (?:{_OPTION}|{_VALUE}))*)")
 
 
 def mark_commands(text: str) -> str:
     """``text`` with each goalseek command, and all that is not a plain word or number, as code."""
-    parts, end = [], 0
-    for match in _COMMAND.finditer(text):
-        parts += [*_escape_words(text[end : match.start()]), code_span(match[0])]
-        end = match.end()
-    return "".join([*parts, *_escape_words(text[end:])])
-
-
-def _escape_words(text: str) -> Iterator[str]:
-    for piece in re.split(r"(\s+)", text):
-        core = piece.rstrip(",.;:?!")
-        is_plain = not core or core.isspace() or core == "=" or _WORD.fullmatch(core)
-        yield (core if is_plain else code_span(core)) + piece[len(core) :]
+    marked = ""
+    for place, part in enumerate(_COMMAND.split(text)):
+        if place % 2:  # a command, between two texts
+            marked += code_span(part)
+            continue
+        for piece in re.split(r"(\s+)", part):
+            core = piece.rstrip(",.;:?!")
+            is_plain = not core or core.isspace() or core == "=" or _WORD.fullmatch(core)
+            marked += (core if is_plain else code_span(core)) + piece[len(core) :]
+    return marked
 
 
 _TEMPLATES = Path(__file__).parent / "templates"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import accumulate
@@ -29,9 +29,7 @@ class Plot(Struct, frozen=True):
     upward: Axis
     rejected: tuple[Try, ...]
     best: tuple[Try, ...]
-    band: tuple[Band | None, ...]
-    runs_at: tuple[int, ...]
-    last: int
+    band: tuple[tuple[float, float] | None, ...]
     remarks: list[str]
     words: str
 
@@ -96,9 +94,7 @@ def plot_of(climb: Climb) -> Plot | None:
         upward=upward,
         rejected=rejected,
         best=best,
-        band=noise_bands(climb.noise, climb.direction, [try_.value for try_ in best]),
-        runs_at=tuple(climb.runs_at),
-        last=climb.last,
+        band=tuple(noise_bands(climb.noise, climb.direction, _known_values(best))),
         remarks=remarks,
         words=f"{climb.metric} over iterations {baseline.iteration} to {climb.last}, {better} is better: "
         f"the baseline is {first}, the best so far {last}, of iteration {climb.best.iteration}; {format_kept(climb)}.",
@@ -109,24 +105,17 @@ def _known_values(tries: Sequence[Try]) -> list[float]:
     return [try_.value for try_ in tries if try_.value is not None]
 
 
-Band = tuple[float, float]
-
-
-def noise_bands(noise: NoiseState, direction: str, values: Sequence[float | None]) -> tuple[Band | None, ...]:
+def noise_bands(noise: NoiseState, direction: str, values: Sequence[float]) -> Iterator[tuple[float, float] | None]:
     """One standard deviation of a single run around each value; None if no run ever differed."""
-    if not noise.differed:
-        return (None,) * len(values)
     sd_of = cache(lambda in_percent: spread(scale_of(direction, in_percent), noise.pairs))
-    bands: list[Band | None] = []
     for value in values:
-        low, high = -math.inf, math.inf
-        if value is not None:
+        low = high = math.inf
+        if noise.differed:
             in_percent = noise.all_positive and value > 0
             sd = sd_of(in_percent)
             with suppress(OverflowError):
                 low, high = (value * math.exp(-sd), value * math.exp(sd)) if in_percent else (value - sd, value + sd)
-        bands.append((low, high) if math.isfinite(low) and math.isfinite(high) else None)
-    return tuple(bands)
+        yield (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)

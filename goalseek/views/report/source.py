@@ -33,15 +33,10 @@ _PATCH = ("diff-tree", "--stdin", "--no-commit-id", "-p", "--no-ext-diff", "--no
 _SKIPPED = ("index ", "--- ", "+++ ")
 
 
-class DiffLine(Struct, frozen=True):
-    """``kind`` is "file", "about", "hunk", "added", "removed" or "same"."""
-
-    kind: str
-    text: str
-
-
 class DiffLines(Struct, frozen=True):
-    lines: list[DiffLine]
+    """Each line with its kind: "file", "about", "hunk", "added", "removed" or "same"."""
+
+    lines: list[tuple[str, str]]
     left_out: int
 
 
@@ -170,7 +165,7 @@ def patch_limit(count: int) -> int:
 
 
 def diff_of(patch: bytes, limit: int) -> DiffLines:
-    lines: list[DiffLine] = []
+    lines: list[tuple[str, str]] = []
     left_out = length = 0
     in_hunk = is_binary = False  # within a hunk "---" begins a removed line, not a header
     for raw in patch.decode("utf-8", "replace").split("\n"):
@@ -193,5 +188,5 @@ def diff_of(patch: bytes, limit: int) -> DiffLines:
         if length > limit:
             left_out += 1
         else:
-            lines.append(DiffLine(kind, text))
+            lines.append((kind, text))
     return DiffLines(lines, left_out)
