@@ -10,9 +10,10 @@ from goalseek._version import __version__
 
 if typing.TYPE_CHECKING:
     from goalseek.manifest.loading import ManifestFile
+    from goalseek.project.climb import Climb
     from goalseek.records import IterationRecord, Record
 
-__all__ = ["__version__", "iterate", "load", "read_results"]
+__all__ = ["__version__", "iterate", "load", "open", "read_results"]
 
 
 def load(path: str | Path) -> ManifestFile:
@@ -20,6 +21,13 @@ def load(path: str | Path) -> ManifestFile:
     from goalseek.manifest import loading
 
     return loading.load(loading.find(Path.cwd(), str(Path(path).resolve())))
+
+
+def open(path: str | Path = "goalseek.toml") -> Climb:
+    """The climb of a manifest, to read its records and its repository. Raises GoalseekError as ``load`` does."""
+    from goalseek.project.climb import Climb
+
+    return Climb(load(path))
 
 
 def iterate(manifest: ManifestFile, iterations: int | None = None) -> Iterator[IterationRecord]:

@@ -36,7 +36,7 @@ FORBIDDEN = {  # modules, or packages with all below them, and what of ours they
     "views": ("evaluation", "loop", "driver"),
 }
 ONLY_BY = {"loop": ("loop", "driver", "cli")}  # what of ours only these packages may import
-LIBRARIES_ONLY_BY = {"rich": ("views", "cli"), "jinja2": ("views", "proposal")}
+LIBRARIES_ONLY_BY = {"git": ("project",), "rich": ("views", "cli"), "jinja2": ("views", "proposal")}
 PURE = ("statistics", "errors", "values", "records", "ledger.standing")
 IMPURE = """ctypes git glob multiprocessing os random rich secrets select shutil signal socket subprocess tempfile threading
     time uuid""".split()
