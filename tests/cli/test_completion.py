@@ -140,6 +140,7 @@ def test_a_command_is_completed_and_no_file_taken_for_one_nor_hidden_by_options(
     assert completed(tmp_path, "--qu") == {"--query"}
 
 
+@pytest.mark.elsewhere
 def test_options_choices_and_files_of_a_command_are_completed(tmp_path: Path) -> None:
     assert completed(tmp_path, "iterate", "--fo") == {"--for", "--forever"}
     assert completed(tmp_path, "promote", "--") >= {"--branch", "--onto", "--squash", "--patch", "--json"}

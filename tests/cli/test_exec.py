@@ -34,6 +34,7 @@ def test_the_agents_place_is_its_workspace_at_the_incumbent_without_hidden_files
     assert "move 1" in shell(climbed, "git log --format=%s", "--as", "agent").stdout
 
 
+@pytest.mark.elsewhere
 def test_each_gets_its_own_place_and_variables_and_none_of_the_users(
     climbed: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +75,7 @@ def test_what_is_not_there_is_told_and_a_commands_words_and_exit_code_are_its_ow
         assert climbed.run("exec", "--as", who, "--", "sh", "-c", f"exit {code}").exit_code == code
 
 
+@pytest.mark.elsewhere
 @pytest.mark.parametrize("mode", levels("none", "landlock"))
 def test_control_c_is_for_the_program_that_has_the_terminal(climbed: Project, mode: str) -> None:
     climbed.set_manifest({"sandbox": {"mode": mode}})
@@ -88,6 +90,7 @@ def test_control_c_is_for_the_program_that_has_the_terminal(climbed: Project, mo
     assert climbed.run("exec", "--", "sh", "-c", "kill -9 $$").exit_code == 128 + 9
 
 
+@pytest.mark.elsewhere
 def test_without_a_command_it_is_the_users_shell(
     climbed: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -112,6 +115,7 @@ def test_what_it_changes_is_undone(climbed: Project) -> None:
     assert (record["outcome"], record["metric"]["value"], record["changed_files"]) == ("kept", 3, ["answer.json"])
 
 
+@pytest.mark.elsewhere
 def test_a_poisoned_git_folder_and_a_cut_short_command_are_undone(climbed: Project, tmp_path: Path) -> None:
     shell(climbed, f"git config core.fsmonitor 'touch {tmp_path}/planted'; rm .git/index", "--as", "agent")
     assert shell(climbed, "git config core.fsmonitor || true; git status --porcelain", "--as", "agent").stdout == ""

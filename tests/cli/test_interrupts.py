@@ -12,6 +12,8 @@ from many import AT_ONCE, Calls, assert_sound_at_end, candidates_in_flight, go_o
 from project import Project, answer, home, living, until
 from shown import Shown
 
+pytestmark = pytest.mark.elsewhere
+
 HEAD = """\
 import os, signal, sys, time
 from goalseek import process

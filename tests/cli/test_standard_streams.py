@@ -16,6 +16,8 @@ from shown import Shown, read_soon, waiting_project
 
 from goalseek.manifest.exposure import EXPOSED
 
+pytestmark = pytest.mark.elsewhere
+
 GOALSEEK = (sys.executable, "-m", "goalseek")
 LOOKS = ("status", "log", "show best --diff", "report -o -", "--json log", "manifest show", "direct --list")
 

@@ -127,6 +127,7 @@ def test_from_another_worktree_it_reaches_the_climb_and_so_do_direct_and_status(
     assert "at work" not in there.run("status").stdout
 
 
+@pytest.mark.elsewhere
 def test_a_command_that_looks_for_no_request_is_named_and_nothing_is_promised(project: Project) -> None:
     own = project.top / ".git" / "goalseek" / "demo"
     with project_lock(own, doing="doctor", manifest=project.manifest):

@@ -20,6 +20,7 @@ def run(folder: Path, script: str, timeout: float | None = 20.0, stdin: bytes = 
     return finished, bytes(log)
 
 
+@pytest.mark.elsewhere
 def test_exit_codes_signals_output_and_input_come_through(tmp_path: Path) -> None:
     finished, log = run(tmp_path, "cat; echo to stderr >&2; exit 7", stdin=b"x" * 300_000)
     assert (finished.exit_code, finished.timed_out, finished.killed) == (7, False, 0)
@@ -31,6 +32,7 @@ def test_exit_codes_signals_output_and_input_come_through(tmp_path: Path) -> Non
     assert finished.exit_code == -9
 
 
+@pytest.mark.elsewhere
 def test_a_limit_ends_grandchildren_that_left_the_session_and_keeps_half_a_line(tmp_path: Path) -> None:
     began = time.monotonic()
     finished, log = run(tmp_path, "printf half; setsid sleep 61 & (sleep 62 &) ; sleep 63", timeout=0.3)
@@ -50,6 +52,7 @@ def test_its_time_is_its_own_however_late_goalseek_looks(tmp_path: Path, takes: 
     assert takes <= finished.seconds < takes + 0.3
 
 
+@pytest.mark.elsewhere
 def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("goalseek.sandbox.supervisor.GRACE_SECONDS", 0.2)
     finished, _ = run(tmp_path, "trap '' TERM; while :; do sleep 0.05; done", timeout=0.3)

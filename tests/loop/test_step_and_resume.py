@@ -91,6 +91,7 @@ def test_a_candidate_without_its_record_is_left_behind_by_no_baseline_and_record
     project.check("baseline")
 
 
+@pytest.mark.elsewhere
 def test_after_a_sigkill_in_verify_the_agent_is_not_called_again(waiting: Project) -> None:
     started = started_and_waiting(waiting)
     started.kill()

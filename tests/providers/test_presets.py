@@ -167,6 +167,7 @@ def test_an_output_that_nobody_documented_is_read_as_no_answer_or_an_empty_one(n
         assert answer.usage.tokens == 0 and (answer.trouble or not answer.text.strip("\x00")), printed
 
 
+@pytest.mark.elsewhere
 def test_a_prompt_that_is_too_long_for_an_argument_is_read_from_its_file(fake: Fakes, tmp_path: Path) -> None:
     made = fake("mini-swe-agent")
     asked = Asked(tmp_path, "mini-swe-agent", confined=True)
@@ -288,6 +289,7 @@ def test_what_was_used_by_a_closed_call_is_told_each_time(fake: Fakes, tmp_path:
     assert len({why for why, _ in asked.again}) == 1, "one outage has one name"
 
 
+@pytest.mark.elsewhere
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "aider"])
 def test_without_a_login_a_call_that_came_to_nothing_is_refused(
     fake: Fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -356,6 +358,7 @@ def test_logins_are_of_one_kind_and_a_file_tells_which(isolated: Path, monkeypat
     assert find_login((Credential("/etc/hostname", "api"),)).files[0].below_home == ""
 
 
+@pytest.mark.elsewhere
 def test_a_login_is_a_link_and_what_is_put_in_its_place_is_taken_back(own: Path) -> None:
     real = own / "real.json"
     real.write_text('{"refresh": "one"}')

@@ -14,6 +14,8 @@ from project import Project, answer, home, living, until
 from goalseek.sandbox.supervisor import LOST, ProgramResult, Supervisor
 from goalseek.sandbox.view import Launch
 
+pytestmark = pytest.mark.elsewhere
+
 HIDING = 'env -i setsid sh -c \'echo $$ > "{pid}.new"; mv "{pid}.new" "{pid}"; exec sleep 7777\' &\n'
 STUBBORN = HIDING.replace("echo", 'trap "" TERM; echo', 1).replace("exec sleep 7777", "while :; do sleep 0.1; done")
 

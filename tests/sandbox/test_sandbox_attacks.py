@@ -153,6 +153,7 @@ def test_the_kernel_here_has_all_that_these_expect_of_landlock() -> None:
     assert landlock.abi() >= landlock.SCOPES
 
 
+@pytest.mark.elsewhere
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("name", ["unmounting", "unmounting_in_a_namespace_of_its_own"])
 def test_a_mask_cannot_be_unmounted(battlefield: tuple[Room, dict[str, Any]], name: str) -> None:

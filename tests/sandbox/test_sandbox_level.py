@@ -33,6 +33,7 @@ def write(place: Path, script: str) -> None:
     place.chmod(0o755)
 
 
+@pytest.mark.elsewhere
 @pytest.mark.needs("bwrap")
 def test_bubblewrap_works_here() -> None:
     assert probe() == SandboxLevel("bubblewrap") and probe("bubblewrap") == SandboxLevel("bubblewrap")

@@ -54,6 +54,7 @@ def test_a_program_whose_first_line_names_an_environment_in_home(room: Room, lev
     assert room.run(level, "cat", str(commands / "other"), added=added).exit_code != 0
 
 
+@pytest.mark.elsewhere
 @pytest.mark.needs("bwrap")
 def test_the_tree_is_at_the_repositorys_own_path(room: Room) -> None:
     (room.tree / "only-here").write_text("")
@@ -65,6 +66,7 @@ def test_the_tree_is_at_the_repositorys_own_path(room: Room) -> None:
     assert (room.tree / "built").read_text() == "built\n" and not (room.users_home / "kept").exists()
 
 
+@pytest.mark.elsewhere
 @pytest.mark.needs("bwrap")
 @pytest.mark.parametrize("above", ["/var/tmp", "/dev/shm", pytest.param("/srv", marks=AS_ROOT)])
 def test_a_repository_may_lie_anywhere(above: str) -> None:
@@ -196,6 +198,7 @@ def test_the_keeper_loads_nothing_that_a_candidate_left(room: Room, level: str) 
     assert finished.exit_code != 0 and b"/bin/true: error while loading shared libraries" in finished.stderr
 
 
+@pytest.mark.elsewhere
 @BOTH
 def test_whatever_it_started_ends_with_it(room: Room, level: str) -> None:
     subprocess.run(["sh", "-c", SURVIVOR], cwd=room.tree, check=False, timeout=60)
@@ -208,6 +211,7 @@ def test_whatever_it_started_ends_with_it(room: Room, level: str) -> None:
     assert not running(room, "$0/alive")
 
 
+@pytest.mark.elsewhere
 @BOTH
 def test_whatever_it_started_ends_with_the_one_who_started_it(room: Room, level: str) -> None:
     ready = room.ready(
@@ -232,6 +236,7 @@ def test_a_limit_ends_it(room: Room, level: str) -> None:
     assert finished.timed_out and finished.exit_code is None and finished.seconds < 10
 
 
+@pytest.mark.elsewhere
 @BOTH
 def test_semaphores_and_sockets_of_its_own_work_and_a_program_that_is_not_there_says_so(room: Room, level: str) -> None:
     code = (
@@ -247,6 +252,7 @@ def test_semaphores_and_sockets_of_its_own_work_and_a_program_that_is_not_there_
     assert finished.exit_code != 0 and b"no-such-program" in finished.stderr
 
 
+@pytest.mark.elsewhere
 @pytest.mark.needs("bwrap")
 def test_a_server_of_its_own_works_and_names_are_looked_up_where_there_is_a_network(room: Room) -> None:
     code = (
@@ -260,6 +266,7 @@ def test_a_server_of_its_own_works_and_names_are_looked_up_where_there_is_a_netw
     assert socket.gethostbyname("localhost") in room.prints("bubblewrap", "getent", "hosts", "127.0.0.1")
 
 
+@pytest.mark.elsewhere
 @BOTH
 def test_credentials_and_caches_of_the_user_are_found_in_the_throw_away_home(room: Room, level: str) -> None:
     login, cache = room.users_home / ".agent/login.json", room.users_home / ".cache/models"
@@ -286,6 +293,7 @@ def test_something_writable_may_hold_what_must_not_be_seen(room: Room, tmp_path:
         assert (cache / "ccache" / level).exists()
 
 
+@pytest.mark.elsewhere
 def test_the_home_is_elsewhere_where_it_is_the_repository_or_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("goalseek.sandbox.view.system_folders", lambda: (Path("/usr"), Path("/opt")))
 

@@ -13,6 +13,7 @@ from goalseek.workspace.screening import MAX_BYTES, MAX_FILES, ChangeSize
 NAMES = ["with space.txt", "ünïcode.txt", "new\nline.txt", 'quote".txt', "tab\t.txt", "-n", "bad\udcff.txt", "*.[x]"]
 
 
+@pytest.mark.elsewhere
 def test_files_with_odd_names_are_changed_kept_and_quoted_as_git_does(project: Project) -> None:
     project.write({f"odd/{name}": "1\n" for name in NAMES} | {f"hidden/{name}": "secret\n" for name in NAMES})
     attributes = {".gitattributes": "*.json text eol=crlf\n*.id ident\n", "x.id": "$Id$\n"}
