@@ -17,7 +17,13 @@ from pathlib import Path
 from source import Module, Source, is_text
 
 WORDS = re.compile(r"[A-Za-z]{2,}[,:;]? [a-zA-Z\"'`{]")
-PAGES = ("README.md", "goalseek/guide/*.md", "goalseek/**/*.jinja", "goalseek/providers/prompts/*", "goalseek/**/*.html")
+PAGES = (
+    "README.md",
+    "goalseek/guide/*.md",
+    "goalseek/**/*.jinja",
+    "goalseek/providers/prompts/*",
+    "goalseek/**/*.html",
+)
 
 
 def sentences(module: Module) -> Iterator[tuple[int, str]]:
