@@ -184,17 +184,14 @@ def write_git_state(path: Path, refs: tuple[str | None, ...], branch: str, commi
     path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
 
 
-def write_environment(path: Path) -> None:
+@functools.cache
+def describe_environment() -> str:
+    """The text of ``env.json``."""
     facts = {
         "goalseek": __version__,
         "python": sys.version.split()[0],
-        "git": _git_version(),
+        "git": git("version").decode().strip().removeprefix("git version "),
         "system": platform.platform(),
         "machine": platform.machine(),
     }
-    path.write_text(to_indented(facts) + "\n")
-
-
-@functools.cache
-def _git_version() -> str:
-    return git("version").decode().strip().removeprefix("git version ")
+    return to_indented(facts) + "\n"

@@ -11,41 +11,17 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from msgspec.structs import asdict
+
 from goalseek.disk import open_export
 from goalseek.errors import GoalseekError
 from goalseek.records import IterationRecord
 from goalseek.values import to_plain
 
 _BATCH = 5000
-_COLUMNS: dict[str, Callable[[IterationRecord], Any]] = {
-    "iteration": lambda record: record.iteration,
-    "timestamp": lambda record: record.timestamp,
-    "outcome": lambda record: record.outcome,
-    "reason": lambda record: record.reason,
-    "value": lambda record: record.metric.value,
-    "incumbent": lambda record: record.metric.incumbent,
-    "delta": lambda record: record.metric.delta,
-    "odds": lambda record: record.metric.odds,
-    "needed": lambda record: record.metric.needed,
-    "title": lambda record: record.hypothesis_summary,
-    "why": lambda record: record.why,
-    "commit_hash": lambda record: record.commit_hash,
-    "run_id": lambda record: record.run_id,
-    "epoch": lambda record: record.epoch,
-    "stacked": lambda record: " ".join(map(str, record.stacked)),
-    "taken_back": lambda record: record.taken_back,
-    "provider": lambda record: record.provider,
-    "model": lambda record: record.model,
-    "turn_of": lambda record: record.turn_of,
-    "changed_files": lambda record: list(record.changed_files),
-    "changed_loc": lambda record: record.changed_loc,
-    "guards": lambda record: record.guards,
-    "input_tokens": lambda record: record.usage.input_tokens,
-    "cached_tokens": lambda record: record.usage.cached_tokens,
-    "output_tokens": lambda record: record.usage.output_tokens,
-    "cost_usd": lambda record: record.usage.cost_usd,
-    "seconds": lambda record: sum(record.seconds.values()),
-}
+_COLUMNS = """iteration timestamp outcome reason value incumbent delta odds needed title why commit_hash run_id epoch
+    stacked taken_back provider model turn_of changed_files changed_loc guards input_tokens cached_tokens output_tokens
+    cost_usd seconds""".split()
 _INTEGERS = "iteration epoch taken_back changed_loc input_tokens cached_tokens output_tokens".split()
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _FLOATS = ("value", "incumbent", "delta", "odds", "needed", "cost_usd", "seconds")
@@ -72,16 +48,24 @@ def make_exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
     return export
 
 
+def _row(record: IterationRecord) -> dict[str, Any]:
+    fields = {**asdict(record), **asdict(record.metric), **asdict(record.usage)}
+    fields["title"] = record.hypothesis_summary
+    fields["stacked"] = " ".join(map(str, record.stacked))
+    fields["seconds"] = sum(record.seconds.values())
+    return {name: fields[name] for name in _COLUMNS}
+
+
 def _write_csv(file: BinaryIO, records: Iterable[IterationRecord]) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", errors="surrogatepass", newline="")
     table = csv.writer(text)
     table.writerow(_COLUMNS)
-    table.writerows([_as_cell(value(record)) for value in _COLUMNS.values()] for record in records)
+    table.writerows(map(_as_cell, _row(record).values()) for record in records)
     text.detach()
 
 
 def _as_cell(value: Any) -> Any:
-    cell = json.dumps(value) if isinstance(value, dict) else "\n".join(value) if isinstance(value, list) else value
+    cell = json.dumps(value) if isinstance(value, dict) else "\n".join(value) if isinstance(value, tuple) else value
     # Spreadsheets run such a text as a formula, and an agent writes the titles; a number below 0 is no text.
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
 
@@ -102,10 +86,10 @@ def _write_parquet(file: BinaryIO, records: Iterable[IterationRecord]) -> None:
         **dict.fromkeys(_FLOATS, pyarrow.float64()),
     }
     schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in _COLUMNS])
-    rest = iter(records)
+    rows = map(_row, records)
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
-        while batch := list(islice(rest, _BATCH)):
-            columns = {name: [_as_arrow(name, value(record)) for record in batch] for name, value in _COLUMNS.items()}
+        while batch := list(islice(rows, _BATCH)):
+            columns = {name: [_as_arrow(name, row[name]) for row in batch] for name in _COLUMNS}
             writer.write_table(pyarrow.table(columns, schema))
 
 
@@ -114,7 +98,7 @@ def _as_arrow(name: str, value: Any) -> Any:
         return datetime.fromisoformat(value)
     if isinstance(value, dict):
         return [(_as_utf8(key), number) for key, number in value.items()]
-    if isinstance(value, list):
+    if isinstance(value, tuple):
         return [_as_utf8(item) for item in value]
     return _as_utf8(value) if isinstance(value, str) else value
 

@@ -210,17 +210,13 @@ def add_direction(folder: Path, text: str, first: int, last: int | None) -> Dire
     folder.mkdir(parents=True, exist_ok=True)
     numbers = [int(path.name.split(".")[0]) for path in folder.iterdir() if path.name.split(".")[0].isdigit()]
     direction = Direction(max(numbers, default=0) + 1, text.strip(), first, last)
-    write_atomic(_direction_path(folder, direction.number), to_line(direction) + "\n", durable=True)
+    write_atomic(folder / f"{direction.number:04d}.json", to_line(direction) + "\n", durable=True)
     return direction
 
 
 def drop_direction(folder: Path, number: int) -> None:
     """Its number is not used again. Raises GoalseekError if there is none."""
-    path = _direction_path(folder, number)
+    path = folder / f"{number:04d}.json"
     if not path.exists():
         raise GoalseekError(f"there is no direction {number}", "see: goalseek direct --list")
     os.replace(path, path.with_suffix(".dropped"))
-
-
-def _direction_path(folder: Path, number: int) -> Path:
-    return folder / f"{number:04d}.json"

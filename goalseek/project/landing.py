@@ -54,23 +54,33 @@ def append(project: Project, record: AnyRecord, ruler: str | None = None) -> Any
 
 def follow(project: Project) -> None:
     """Move tip and branch to the last record. The next start completes or reports a move that this could not make."""
-    refs = project.repository.refs()
+    refs, loaded = project.repository.refs(), project.loaded
     _refuse_moved_tip(project, refs)
     _move_refs(project, refs)
     _write_git_after(project)
-    loaded = project.loaded
     artifacts.prune_artifacts(loaded.runs, loaded.manifest.log, project.standing, project.ledger.history)
 
 
 def catch_up(project: Project) -> None:
     """Move refs that a kill left behind the last record, and make a deleted branch again.
 
-    Raises GoalseekError if somebody moved a ref, or the branch is taken before the first baseline.
+    Raises GoalseekError if somebody moved a ref, or, before the first baseline, if the branch is taken or is that of a
+    climb whose records are missing, as in a clone.
     """
     repository, standing, loaded, history = project.repository, project.standing, project.loaded, project.ledger.history
     refs = repository.refs()
     if standing.last is None:
-        _refuse_branch_without_records(repository, refs)
+        _refuse_foreign_branch(repository, refs)
+        branch = repository.branch
+        if (
+            refs.branch
+            and not refs.branch_is_checked_out
+            and not repository.is_ancestor(refs.branch, repository.head())
+        ):
+            message = f"the branch {branch} is here, but not the records of its climb, {repository.ledger_ref}"
+            fetch_hint = "fetch them: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
+            hint = f"{fetch_hint}; or begin another climb: git branch -m {branch} {repository.name}-before"
+            raise GoalseekError(message, hint, StopReason.REPOSITORY)
         return
     candidates: tuple[str, ...] = ()
     if refs.tip and refs.tip != standing.tip:
@@ -156,15 +166,3 @@ def _refuse_foreign_branch(repository: Repository, refs: Refs) -> None:
     if refs.branch and not repository.is_own_branch():
         message = f"the branch {repository.branch} is there already, and goalseek did not make it"
         raise GoalseekError(message, "name another log.branch_prefix", StopReason.REPOSITORY)
-
-
-def _refuse_branch_without_records(repository: Repository, refs: Refs) -> None:
-    """Raises GoalseekError if the branch is of a climb whose records are missing, as in a clone."""
-    _refuse_foreign_branch(repository, refs)
-    if refs.branch is None or refs.branch_is_checked_out or repository.is_ancestor(refs.branch, repository.head()):
-        return
-    branch = repository.branch
-    message = f"the branch {branch} is here, but not the records of its climb, {repository.ledger_ref}"
-    fetch_hint = "fetch them: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
-    hint = f"{fetch_hint}; or begin another climb: git branch -m {branch} {repository.name}-before"
-    raise GoalseekError(message, hint, StopReason.REPOSITORY)

@@ -227,15 +227,15 @@ _FORMATS: dict[str, Callable[[float], str]] = {
 def budgets_of(limits: Limits, standing: Standing) -> Iterator[BudgetUse]:
     """Budgets of the run, then of all runs together."""
     for of, budget, spend in (("", limits, standing.spend), ("all runs", limits.total, standing.total)):
-        if budget.iterations is not None:
-            yield BudgetUse(StopReason.ITERATIONS, spend.iterations, budget.iterations, of)
-        if budget.time is not None:
-            yield BudgetUse(StopReason.TIME, spend.seconds, budget.time, of)
-        if budget.tokens is not None:
-            yield BudgetUse(StopReason.TOKENS, spend.tokens, budget.tokens, of)
-        if budget.cost_usd is not None:
-            cost, is_partial = round(spend.usage.cost_usd or 0.0, 9), spend.usage.cost_is_partial
-            yield BudgetUse(StopReason.COST, cost, budget.cost_usd, of, is_partial)
+        amounts = (
+            (StopReason.ITERATIONS, spend.iterations, budget.iterations),
+            (StopReason.TIME, spend.seconds, budget.time),
+            (StopReason.TOKENS, spend.tokens, budget.tokens),
+            (StopReason.COST, round(spend.usage.cost_usd or 0.0, 9), budget.cost_usd),
+        )
+        for name, spent, most in amounts:
+            if most is not None:
+                yield BudgetUse(name, spent, most, of, name == StopReason.COST and spend.usage.cost_is_partial)
 
 
 def limit_texts(limits: Limits, standing: Standing) -> tuple[str, ...]:

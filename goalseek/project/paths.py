@@ -34,15 +34,15 @@ def refuse_name_of_other_folder(name: str, folder: Path) -> None:
 
 def other_folder_message(loaded: ManifestFile, location: Location) -> str:
     """A sentence naming another folder that has this climb; "" if it is this folder's, nobody's, or was moved here."""
-    name = loaded.manifest.project.name
-    if manifest := _manifest_of_other_folder(name, _manifest_prefix(loaded, location), location):
+    name, prefix = loaded.manifest.project.name, folder_prefix(location.top, base_of(loaded, location.top))
+    if manifest := _manifest_of_other_folder(name, prefix, location):
         return f"the climb {name!r} is that of the manifest in {manifest.parent}, not of {loaded.path}"
     return ""
 
 
 def _manifest_of_other_folder(name: str, prefix: str, location: Location) -> Path | None:
     try:
-        folder = os.fsdecode(_folder_file(location, name).read_bytes())
+        folder = os.fsdecode((location.own(name) / _FILE).read_bytes())
     except OSError:
         return None
     for path in (location.top / folder).glob("goalseek*.toml") if folder != prefix else ():
@@ -70,17 +70,10 @@ def manifest_of_running_climb(loaded: ManifestFile, location: Location | None = 
 
 def save_folder(loaded: ManifestFile, location: Location) -> None:
     """Only for the holder of the lock."""
-    path, prefix = _folder_file(location, loaded.manifest.project.name), os.fsencode(_manifest_prefix(loaded, location))
+    path = location.own(loaded.manifest.project.name) / _FILE
+    prefix = os.fsencode(folder_prefix(location.top, base_of(loaded, location.top)))
     if not path.exists() or path.read_bytes() != prefix:
         write_atomic(path, prefix)
-
-
-def _folder_file(location: Location, name: str) -> Path:
-    return location.own(name) / _FILE
-
-
-def _manifest_prefix(loaded: ManifestFile, location: Location) -> str:
-    return folder_prefix(location.top, base_of(loaded, location.top))
 
 
 def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
@@ -92,13 +85,13 @@ def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
         if message := other_folder_message(loaded, location):
             return message
         newest = git("cat-file", "commit", ref, git_dir=location.git_dir)
-        newest_number = _record_number(newest.rstrip(b"\n").rpartition(b"\n")[2])
+        newest_number = int(json.loads(newest.rstrip(b"\n").rpartition(b"\n")[2])["seq"])
         last_line = next(History(loaded.results).backward(), None)
-        last_number = _record_number(last_line.text) if last_line else -1
+        last_number = int(json.loads(last_line.text)["seq"]) if last_line else -1
         if last_number < 0:  # measurements that init made before the first baseline are no loss
             git("cat-file", "-e", f"{ref}:ruler.json", git_dir=location.git_dir)
-    except (GitFailed, GoalseekError, OSError, ValueError, RecursionError):
-        return ""
+    except (GitFailed, GoalseekError, OSError, ValueError, LookupError, TypeError, RecursionError):
+        return ""  # a damaged record is for audit
     if newest_number <= last_number or lock_holder(location.own(name)):  # the holder may be writing them
         return ""
     count = newest_number - last_number
@@ -113,10 +106,3 @@ def note_of_changed_shares(loaded: ManifestFile, iterations: set[int]) -> str:
     noted = {record.iteration for record in records if any(note.startswith(SHARES_CHANGED) for note in record.notes)}
     names = ", ".join(f"iteration {number}" for number in sorted(iterations & noted))
     return f"kept while {SHARES_CHANGED}: {names}" if names else ""
-
-
-def _record_number(line: str | bytes) -> int:
-    row = json.loads(line)
-    if not isinstance(row, dict) or not isinstance(row.get("seq"), int):
-        raise ValueError("no record")
-    return int(row["seq"])

@@ -103,7 +103,8 @@ def small_set_warning(metric: Metric, standing: Standing) -> str | None:
         return None
     if not 0 < baseline.value < 1:
         return None
-    gain, bound = abs(best.value - baseline.value), luck_bound(baseline.value, metric.examples)
+    gain = abs(best.value - baseline.value)
+    bound = STANDARD_ERRORS * math.sqrt(baseline.value * (1 - baseline.value) / metric.examples)
     if gain >= bound:
         return None
     return (
@@ -136,7 +137,3 @@ def direction_warning(metric: Metric, standing: Standing) -> str:
     if not standing.keeps or standing.direction in ("", metric.direction):
         return ""
     return "the incumbent was chosen by the other direction: goalseek baseline --from HEAD starts from your own code"
-
-
-def luck_bound(share: float, examples: int) -> float:
-    return STANDARD_ERRORS * math.sqrt(share * (1 - share) / examples)

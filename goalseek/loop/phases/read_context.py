@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import commit_lines
-from goalseek.ledger.artifacts import write_environment, write_git_state
+from goalseek.ledger.artifacts import describe_environment, write_git_state
 from goalseek.ledger.standing import Standing
 from goalseek.loop.iteration import Iteration
 from goalseek.phase_values import MAX_VISIBLE_FILES, Ahead, Context, Played, VisibleFile
@@ -121,5 +121,5 @@ def _write_artifacts(iteration: Iteration) -> tuple[str, ...]:
     commits = tuple(commit_lines(repository, iteration.standing.tip or repository.head(), _COMMITS))
     refs = tuple(map(repository.position, (repository.tip_ref, repository.ledger_ref, repository.branch_ref)))
     write_git_state(folder / "git_before.txt", refs, repository.branch, commits)
-    write_environment(folder / "env.json")
+    (folder / "env.json").write_text(describe_environment())
     return commits
