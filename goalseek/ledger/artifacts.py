@@ -76,7 +76,8 @@ def prune_artifacts(runs: Path, log: LogTable, standing: Standing, history: Hist
     if last is None:
         return
     for folder in old_run_folders(runs, log.keep_runs, standing):
-        _try_to_remove(folder)
+        with contextlib.suppress(OSError):
+            remove_if_exists(folder)
     is_new_best = log.keep_outputs == "best" and last.outcome in _KEPT
     prune_outputs(run_folders(runs) if is_new_best else [runs / f"{last.iteration:04d}"], log, standing, history)
 
@@ -95,12 +96,8 @@ def prune_outputs(folders: Sequence[Path], log: LogTable, standing: Standing, hi
     for folder in folders:
         number = int(folder.name)
         if number <= standing.last_iteration and number not in staying and is_run_folder(folder):
-            _try_to_remove(folder / OUTPUTS)
-
-
-def _try_to_remove(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        remove_if_exists(path)
+            with contextlib.suppress(OSError):
+                remove_if_exists(folder / OUTPUTS)
 
 
 def clear_attempts(folder: Path) -> None:

@@ -17,7 +17,6 @@ from goalseek.errors import GoalseekError
 from goalseek.git.objects import TreeReader
 from goalseek.ledger.ledger import Ledger
 from goalseek.manifest import loading
-from goalseek.manifest.exposure import isolation_of
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import Manifest, ProviderTable
@@ -49,7 +48,6 @@ class Config(Struct, frozen=True):
     trees: TreePlan
     program: str
     directions: tuple[Direction, ...]
-    isolation: str  # for the record
     notes: tuple[str, ...] = ()
     templates: Templates = {}
 
@@ -158,8 +156,7 @@ class ConfigReader:
         proposer = {path: entry for path, entry in entries.items() if entry and entry.mode.startswith("100")}
         keep = tuple(pattern for command in manifest.verify for pattern in command.keep)
         trees = TreePlan(scope, key, keep, links, mounts, listing, hidden_folder, proposer)
-        isolation = isolation_of(manifest)
-        return Config(manifest, scope, trees, text, current_directions, isolation, notes, self._templates)
+        return Config(manifest, scope, trees, text, current_directions, notes, self._templates)
 
     def _changed_paths(self, trees: tuple[str, str] | None) -> frozenset[str]:
         standing = self._ledger.standing

@@ -11,19 +11,15 @@ from msgspec import Struct, structs
 
 from goalseek.git.location import Location, locate
 from goalseek.humanize import format_duration, pluralize
-from goalseek.ledger.checkpoints import total_unrecorded_seconds, unrecorded_usage
-from goalseek.ledger.results_file import load_standing
+from goalseek.ledger import checkpoints, results_file
 from goalseek.ledger.standing import Standing
 from goalseek.locks import Holder, lock_holder
 from goalseek.manifest.exposure import exposures, may_show_answers
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.ruler import differences_of_head
-from goalseek.project import progress
-from goalseek.project.limits import limit_texts, why_stop
-from goalseek.project.paths import fetch_hint
+from goalseek.project import limits, paths, progress, stop
 from goalseek.project.picture import STALE_SECONDS, Picture, read_picture, seconds_since
-from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run
 from goalseek.statistics.noise import cost_of_deciding, drift_warning
 from goalseek.statistics.rotation import Turn
 from goalseek.values import StopReason, Usage, to_plain
@@ -87,10 +83,10 @@ def read_overview(
     manifest = loaded.manifest
     location = location or locate(loaded.folder / manifest.project.repo)
     own = location.own(manifest.project.name)
-    standing = load_standing(loaded, own)
+    standing = results_file.load_standing(loaded, own)
     holder = lock_holder(own)
     picture = read_picture(loaded.state, is_held=holder is not None)
-    run_id = read_pending_run(own) or standing.run_id
+    run_id = stop.read_pending_run(own) or standing.run_id
     questions: list[Question] = []
     answers: dict[int, Approval | None] = {}
     if manifest.approve.before != "never":
@@ -100,9 +96,9 @@ def read_overview(
         answers = {question.iteration: read_approval(loaded.logs, question) for question in questions}
     question = next((one for one in questions if not answers[one.iteration]), questions[0] if questions else None)
     approval = answers[question.iteration] if question else None
-    unrecorded = total_unrecorded_seconds(loaded.runs, own, standing, run_id)
+    unrecorded = checkpoints.total_unrecorded_seconds(loaded.runs, own, standing, run_id)
     run_standing = standing.for_run(run_id).spending(unrecorded, Usage())
-    spent = run_standing.spending(0.0, *unrecorded_usage(loaded.runs, standing, run_id))
+    spent = run_standing.spending(0.0, *checkpoints.unrecorded_usage(loaded.runs, standing, run_id))
     limit_text = "" if picture.is_at_work else _limit_text(loaded, run_standing, picture)
     next_step = _next_step(picture, standing, limit_text, _promote_hint(manifest, standing))
     if question and approval:
@@ -139,7 +135,7 @@ def read_overview(
         standing=structs.replace(spent, **names),
         run_id=run_id,
         silent=_silence_text(picture, holder) if picture.is_at_work and holder else "",
-        limits=limit_texts(manifest.limits, spent),
+        limits=limits.limit_texts(manifest.limits, spent),
         differs=(*differences.ruler, *shares.notes(standing.epoch)),
         warnings=tuple(with_manifest_option(text, loaded.path) for text in texts if text),
         readable=readable or (),
@@ -148,7 +144,7 @@ def read_overview(
         waits=question,
         word=approval,
         questions=tuple(questions),
-        next=with_manifest_option(fetch_hint(loaded, location) or next_step, loaded.path),
+        next=with_manifest_option(paths.fetch_hint(loaded, location) or next_step, loaded.path),
         folder=str(loaded.folder),
         turn=run_standing.rotation.next_turn(manifest.search, progress.own_label(manifest, standing)),
     )
@@ -162,9 +158,9 @@ def _limit_text(loaded: ManifestFile, standing: Standing, picture: Picture) -> s
     """
     manifest = loaded.manifest
     failures = standing.provider_failures
-    stop = why_stop(manifest.limits, manifest.metric, standing, datetime.now(UTC), failures_before=failures)
-    if stop:
-        return f"{stop.why}; {stop.next}"
+    now = datetime.now(UTC)
+    if reached := limits.why_stop(manifest.limits, manifest.metric, standing, now, failures_before=failures):
+        return f"{reached.why}; {reached.next}"
     reason = picture.stop_reason
     units: dict[str, str] = {
         StopReason.TOKENS: "call",
@@ -214,5 +210,5 @@ def _silence_text(picture: Picture, holder: Holder) -> str:
     if not picture.silent_since:
         return ""
     silence = seconds_since(picture.silent_since)
-    remedy = "; goalseek stop ends its call" if silence >= STOPPABLE_SECONDS else ""
+    remedy = "; goalseek stop ends its call" if silence >= stop.STOPPABLE_SECONDS else ""
     return f"the provider's program has printed nothing for {format_duration(silence)}{remedy}"

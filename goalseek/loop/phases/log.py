@@ -10,6 +10,7 @@ from goalseek.git.paths import quote_path
 from goalseek.ledger.artifacts import write_summary
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.iteration import Iteration
+from goalseek.manifest.exposure import isolation_of
 from goalseek.measurement.ruler import Ruler
 from goalseek.phase_values import Evidence, IterationResult
 from goalseek.project import landing
@@ -116,7 +117,7 @@ def _make_record(
         verify=evidence.verify,
         benches=benches,
         host=host,
-        isolation=Isolation(project.confines.level.name, config.isolation),
+        isolation=Isolation(project.confines.level.name, isolation_of(config.manifest)),
         digests={
             "ruler": ruler.digest if ruler else standing.ruler,
             **({"hidden_from": digest_of(config.trees.hidden_from)} if config.trees.hidden_from else {}),
