@@ -79,8 +79,7 @@ class Ledger:
         if self.standing.baseline is None:  # the measurement of an init, say, whose folder went away
             repair_note = ""
         self.mended = "; ".join(filter(None, (foreign_note, repair_note)))
-        iterations = (record for record in self.history.newest() if isinstance(record, records.IterationRecord))
-        self.recent = deque(islice(iterations, RECENT), maxlen=RECENT)
+        self.recent = deque(islice(self.history.newest_iterations(), RECENT), maxlen=RECENT)
 
     def append(self, record: AnyRecord, ruler: str | None = None) -> AnyRecord:
         """Seals and commits it; ``ruler`` (JSON) begins an epoch. Raises GoalseekError if somebody moved the ledger."""
@@ -127,9 +126,8 @@ class Ledger:
 
     def standing_of_tip(self, commit: str) -> Standing:
         """After the record that moved the tip to this commit; the present one if none is known."""
-        iterations = (record for record in self.history.newest() if isinstance(record, records.IterationRecord))
-        landed = next((record.seq for record in iterations if record.landed_commit_hash == commit), self.standing.seq)
-        return self.standing_at(landed)
+        landed = (record.seq for record in self.history.newest_iterations() if record.landed_commit_hash == commit)
+        return self.standing_at(next(landed, self.standing.seq))
 
     def pinned_ruler(self) -> str | None:
         """The present epoch's, as JSON; None before the first baseline."""

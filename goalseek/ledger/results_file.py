@@ -119,6 +119,9 @@ class History:
     def newest(self) -> Iterator[Record]:
         return map(self.parsed, self.backward())
 
+    def newest_iterations(self) -> Iterator[IterationRecord]:
+        return (record for record in self.newest() if isinstance(record, IterationRecord))
+
     def iteration(self, number: int) -> IterationRecord | None:
         offset = self._number_after(f" {number} ")
         record = None if offset is None else self.parsed(next(self.forward(offset)))
@@ -245,14 +248,14 @@ def repair(history: History, messages: Iterator[str], snapshot: Snapshot) -> str
             hint = f"move it away; it is written again from git: mv {path} {path}.old"
             raise GoalseekError(problem, hint, StopReason.TAMPERED)
     lines = list(takewhile(lambda line: line.offset >= snapshot.end, islice(history.backward(), 1, None)))
-    expected = (message.encode() for message in islice(messages, len(lines) if snapshot.end else None))
-    older: list[bytes] = []
-    for index, wanted, _ in diff_lines(expected, (line.text for line in lines)):
-        if wanted is None or index < len(lines):
-            problem = f"{path}, at byte {lines[index].offset}: the line is not what git has"
+    older: list[str] = []
+    for line, message in zip_longest(lines, islice(messages, len(lines) if snapshot.end else None)):
+        if line is None:
+            older.append(message)
+        elif message is None or message.encode() != line.text:
+            problem = f"{path}, at byte {line.offset}: the line is not what git has"
             hint = "see: goalseek audit; goalseek audit --rebuild writes it again"
             raise GoalseekError(problem, hint, StopReason.TAMPERED)
-        older.append(wanted + b"\n")
     note = ""
     if history.size() > end:
         os.truncate(path, end)
@@ -261,7 +264,8 @@ def repair(history: History, messages: Iterator[str], snapshot: Snapshot) -> str
         append_line(path, *reversed(newer))
         note = f"{len(newer)} of the last lines of results.jsonl were missing or torn and written again from git"
     if older:
-        write_atomic(path, b"".join([*reversed(older), path.read_bytes()]), durable=True)
+        content = "".join(f"{message}\n" for message in reversed(older)).encode() + path.read_bytes()
+        write_atomic(path, content, durable=True)
         note = f"the first {pluralize(len(older), 'line')} of results.jsonl went missing and came again from git"
     return note
 

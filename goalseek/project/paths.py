@@ -19,7 +19,6 @@ from goalseek.git.paths import folder_prefix
 from goalseek.ledger.results_file import History, find_own_folder
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import ManifestFile, base_of, load
-from goalseek.records import IterationRecord
 from goalseek.workspace.shared_folders import SHARES_CHANGED
 
 _FILE = "folder"
@@ -102,7 +101,7 @@ def fetch_hint(loaded: ManifestFile, location: Location | None = None) -> str:
 
 def note_of_changed_shares(loaded: ManifestFile, iterations: set[int]) -> str:
     """A sentence naming those of the iterations that were measured after shared files changed; "" for none."""
-    records = (record for record in History(loaded.results).newest() if isinstance(record, IterationRecord))
+    records = History(loaded.results).newest_iterations()
     noted = {record.iteration for record in records if any(note.startswith(SHARES_CHANGED) for note in record.notes)}
     names = ", ".join(f"iteration {number}" for number in sorted(iterations & noted))
     return f"kept while {SHARES_CHANGED}: {names}" if names else ""

@@ -300,8 +300,8 @@ def _agent_history(history: History, standing: Standing, label: str) -> list[Age
     if label == str(standing.incumbent.seq):
         return []
     records: list[IterationRecord] = []
-    for record in history.newest():
-        if record.seq > standing.seq or not isinstance(record, IterationRecord) or record.epoch != standing.epoch:
+    for record in history.newest_iterations():
+        if record.seq > standing.seq or record.epoch != standing.epoch:
             continue
         if record.outcome in (Outcome.KEPT, Outcome.BASELINE):
             records.append(record)

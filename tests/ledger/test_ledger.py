@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from functools import reduce
 from itertools import product
 from pathlib import Path
 
-from msgspec.structs import replace
 from project import Project, Projects, answer
-from records import iteration
 
 from goalseek.ledger.checkpoints import Seal, key_of
-from goalseek.ledger.standing import Standing
 
 
 def test_the_chain_holds_each_line_with_the_candidate_as_second_parent(project: Project) -> None:
@@ -104,13 +100,3 @@ def test_what_a_later_version_recorded_is_refused_in_words_and_left_alone(played
         assert "a newer goalseek wrote this record, of schema 3; this one reads 1 and 2" in ended.stderr
         assert "update goalseek" in ended.stderr and "--rebuild" not in ended.stderr
     assert project.git("rev-parse", ledger) == made and project.results.read_bytes() == before
-
-
-def test_a_candidate_alone_moves_no_tip() -> None:
-    standing = reduce(
-        Standing.after, (iteration(0, 0, "baseline", "measured"), iteration(1, 1, "kept", "better")), Standing()
-    )
-    lost = replace(iteration(2, 2, "reverted", "worse"), rollback_commit_hash=None)
-    assert (standing.tip, standing.after(lost).tip) == ("commit1", "commit1")
-    assert standing.after(iteration(2, 2, "reverted", "worse")).tip == "revert2"
-    assert standing.after(iteration(2, 2, "skipped", "no_change")).tip == "commit1"

@@ -51,30 +51,21 @@ def test_where_there_is_no_file_there_is_nothing(history: History) -> None:
     assert history.replay(Snapshot()) == Standing() and history.load_snapshot(SEAL) == Snapshot()
 
 
-def test_an_iteration_is_found_by_its_number_wherever_it_is(history: History) -> None:
-    numbers = [0, 1, 2, 5, 6, 9, 40]
-    records = [run(0), *(iteration(place, number, "skipped", "no_change") for place, number in enumerate(numbers, 1))]
-    records[3:3] = [replace(run(99), began="x" * 3000), run(98)]
-    lines = [to_line(record) for record in records]
-    for torn in ("", '{"kind": "iteration", "iteration": 41'):
-        history.path.write_text("".join(line + "\n" for line in lines) + torn)
-        for number in range(-1, 43):
-            found = history.iteration(number)
-            assert (found.iteration if found else None) == (number if number in numbers else None)
-
-
 ORDERS = [range(30), reversed(range(30)), (0, 4, 1, 3, 2, 5, 7, 6), (0, *range(2, 40), 1, 40, 41), (0, 1, 3, 2, 9, 8)]
 
 
-@pytest.mark.parametrize("numbers", [*ORDERS, *(random.Random(seed).sample(range(60), 60) for seed in range(5))])
+@pytest.mark.parametrize("numbers", [*ORDERS, *(random.Random(seed).sample(range(60), 60) for seed in range(2))])
 @pytest.mark.parametrize("snapshot", [0, 3, 1000])
-def test_numbers_that_do_not_rise_are_found_as_well(history: History, numbers: Iterable[int], snapshot: int) -> None:
+def test_an_iteration_is_found_by_its_number_wherever_it_is(
+    history: History, numbers: Iterable[int], snapshot: int
+) -> None:
     numbers = list(numbers)
-    records = [replace(iteration(place, number, *WORSE), timestamp=TIME) for place, number in enumerate(numbers)]
+    tries = [replace(iteration(place, number, *WORSE), timestamp=TIME) for place, number in enumerate(numbers)]
+    records = [run(98), *tries[:2], replace(run(99), began="x" * 3000), *tries[2:]]
     lines = [to_line(record) + "\n" for record in records]
     history.path.write_text("".join(lines[:snapshot]))
     history.save_snapshot(history.replay(Snapshot()), SEAL)
-    history.path.write_text("".join(lines))
+    history.path.write_text("".join(lines) + '{"kind": "iteration", "iteration": 61')
     for number in range(-1, 62):
         found = history.iteration(number)
         assert (found.iteration if found else None) == (number if number in numbers else None)

@@ -90,9 +90,9 @@ def test_a_keep_becomes_the_incumbent_and_what_is_not_kept_does_not() -> None:
     assert standing.incumbent is not None
     assert (standing.incumbent.commit, standing.incumbent.tree, standing.incumbent.iteration) == ("commit2", "tree2", 1)
     assert standing.incumbent.seconds == {"score": 1.5}
-    assert standing.tip == "revert3"
-    assert standing.baseline is not None
-    assert standing.baseline.commit == "commit1"
+    assert standing.tip == "revert3" and standing.baseline and standing.baseline.commit == "commit1"
+    lost = replace(iteration(9, 4, *WORSE), rollback_commit_hash=None)
+    assert standing.after(lost).tip == "revert3", "a candidate alone moves no tip"
 
 
 def test_provider_failures_count_only_in_a_row_and_crashes_until_a_candidate_is_measured() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from project import JUDGE, Project, Projects, answer
+from project import JUDGE, Project, Projects, answer, home
 
 import goalseek
 from goalseek.manifest.loading import ManifestFile
 from goalseek.workspace.scope import Kind, manifest_scope
 
-LOUD = 'echo judging; if [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; sleep 60; fi\n' + JUDGE
+LOUD = 'echo judging; if [ ! -e "$HOME/go" ]; then sleep 60; fi\n' + JUDGE
 
 
 @pytest.fixture
@@ -31,11 +31,9 @@ def kind_of(project: Project, path: str) -> Kind:
 def test_a_first_baseline_that_was_killed_is_gone_on_with(beside: Project) -> None:
     beside.write({"hidden/judge.sh": LOUD})
     beside.commit()
-    home = beside.top.parent / "home"
-    beside.kill_when(home / "waiting", "iterate")
-    assert (beside.folder / "logs" / "output.log").read_text().endswith("judging\n")
+    beside.kill_when(beside.folder / "logs" / "output.log", "iterate")
     (beside.folder / "logs" / "state.new").touch()  # as a kill in the middle of writing leaves it
-    (home / "go").touch()
+    home("go").touch()
     ended = beside.run("iterate")
     assert (ended.exit_code, (beside.folder / "runs" / "0001" / "result.json").exists()) == (0, True), ended.stderr
     assert beside.git("status", "--short") == ""
