@@ -15,30 +15,23 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from goalseek.disk import recreate_folder
-from goalseek.doctor import project_checks
-from goalseek.doctor.diagnose import OUTSIDE
-from goalseek.doctor.isolation import check_exposure, check_separation
+from goalseek.doctor import diagnose, isolation, project_checks
 from goalseek.doctor.project_checks import Subject
 from goalseek.errors import GoalseekError, Rejected
-from goalseek.git.ignore import matcher
+from goalseek.git import ignore, paths
 from goalseek.git.objects import Entry
-from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
-from goalseek.manifest.loading import with_manifest_option
-from goalseek.manifest.parallel import one_bench_reason
+from goalseek.manifest import loading, parallel
 from goalseek.phase_values import Context
 from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.proposal.launch import AgentLaunch, forget_calls
 from goalseek.proposal.usage import forecast_cost
+from goalseek.providers import fallback, registry
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
-from goalseek.providers.fallback import KINDS, Failed, Meaning, interpret
 from goalseek.providers.provider import Call, LaunchSpec, Provider, WritableFile
-from goalseek.providers.registry import WITHOUT_PROGRAM, advise_provider, manifest_commands
-from goalseek.sandbox import level
-from goalseek.sandbox.environment import notify_launch, program_environment
-from goalseek.sandbox.executables import missing_script
+from goalseek.sandbox import environment, executables, level
 from goalseek.values import Finding, StopReason
 from goalseek.workspace.scope import Scope
 
@@ -47,9 +40,9 @@ VERSION_SECONDS = 30.0
 ENDPOINT_SECONDS = 5.0
 _VERSION = re.compile(r"\d+\.\d+")
 _LIVE_REMEDIES = {
-    Meaning.CLOSED: "wait: a run does so by itself; or correct the network or provider.endpoint",
-    Meaning.REFUSED: "log in, or set another key",
-    Meaning.FAILED: "run it by hand, and see what it prints",
+    fallback.Meaning.CLOSED: "wait: a run does so by itself; or correct the network or provider.endpoint",
+    fallback.Meaning.REFUSED: "log in, or set another key",
+    fallback.Meaning.FAILED: "run it by hand, and see what it prints",
 }
 _NOTHING = Context(0, 0, 0, "", 0.0, 0.0, 0.0, 0, False, "", directions=(), files=(), files_total=0, commits=())
 
@@ -57,7 +50,7 @@ _NOTHING = Context(0, 0, 0, "", 0.0, 0.0, 0.0, 0, False, "", directions=(), file
 def check_confinement(subject: Subject) -> Iterator[Finding]:
     project, manifest, confines = subject.project, subject.config.manifest, subject.project.confines
     confines.refuse_unfit()
-    has_agent = project.has_provider() and project.provider_table().name not in WITHOUT_PROGRAM
+    has_agent = project.has_provider() and project.provider_table().name not in registry.WITHOUT_PROGRAM
     has_network = confines.table.agent_network and (has_agent or manifest.review is not None)
     has_network = has_network or any(command.network for command in manifest.verify)
     has_network = has_network or (manifest.setup is not None and manifest.setup.network)
@@ -87,14 +80,14 @@ def check_allowed_paths(subject: Subject) -> Iterator[Finding]:
     confines, manifest = subject.project.confines, subject.config.manifest
     if confines.level.name == "none":
         return
-    verify = program_environment(manifest.env.verify, {}, confines.scratch)
-    agent = program_environment(manifest.env.agent, {}, confines.scratch)
+    verify = environment.program_environment(manifest.env.verify, {}, confines.scratch)
+    agent = environment.program_environment(manifest.env.agent, {}, confines.scratch)
     reasons: dict[Path, str] = {}
     for command in manifest.verify:
         reasons |= confines.required_paths([command.run], verify, command.cwd)
     if manifest.setup:
         reasons |= confines.required_paths([manifest.setup.run], verify)
-    for words in manifest_commands(subject.project.loaded):
+    for words in registry.manifest_commands(subject.project.loaded):
         reasons |= confines.required_paths([words], agent)
     reasons |= dict.fromkeys(confines.shared, "scope.share")
     reasons |= dict.fromkeys(confines.readable(), "sandbox.read")
@@ -109,7 +102,8 @@ def check_provider(subject: Subject) -> Iterator[Finding]:
     project, incumbent = subject.project, subject.project.standing.incumbent
     files = writable_files(project.repository, subject.config.scope, subject.code)
     if not project.has_provider() and subject.command == "doctor":
-        remedy = f"{advise_provider(file.read() for file in files)}, or a program of yours (goalseek help providers)"
+        advice = registry.advise_provider(file.read() for file in files)
+        remedy = f"{advice}, or a program of yours (goalseek help providers)"
         yield Finding("note", "the manifest names none", remedy)
         return
     chosen = project.provider()
@@ -210,11 +204,11 @@ def _live(call: Call, provider: Provider) -> Finding:
     quick_provider.timeout = min(provider.timeout or LIVE_SECONDS, LIVE_SECONDS)
     try:
         reply = quick_provider.ask(call)
-    except Failed as failed:
-        interpret(failed, provider, has_answered=False)
-        text = f"{provider.name} {KINDS[failed.kind][0]}: {failed.why}"
+    except fallback.Failed as failed:
+        fallback.interpret(failed, provider, has_answered=False)
+        text = f"{provider.name} {fallback.KINDS[failed.kind][0]}: {failed.why}"
         remedy = _LIVE_REMEDIES[failed.meaning]
-        if failed.kind == "undeclared" and failed.meaning is Meaning.CLOSED:
+        if failed.kind == "undeclared" and failed.meaning is fallback.Meaning.CLOSED:
             remedy = "correct its model, its key or its endpoint: a run that it never answered ends by this"
         return Finding("note" if failed.kind == "rate_limited" else "wrong", text, remedy, "live")
     except Rejected as rejected:
@@ -246,23 +240,23 @@ def find_unseen_script(
     project: Project, config: Config, commands: Iterable[Sequence[str]], entries: Mapping[str, Entry]
 ) -> Finding | None:
     prefix, is_seen = config.scope.prefix, config.scope.seen_by("agent")
-    is_shared = matcher(config.manifest.scope.share)
+    is_shared = ignore.matcher(config.manifest.scope.share)
 
     def is_there(path: str) -> bool:
         return is_shared(path) or (prefix + path in {**entries, **config.trees.proposer} and is_seen(prefix + path))
 
     # The program itself is run from the checkout, and scripts that no candidate may change are HEAD's.
-    script = missing_script(commands, project.folder, ".", is_there)
+    script = executables.missing_script(commands, project.folder, ".", is_there)
     if not script:
         return None
     if prefix + script in entries:
-        text = f"{quote_path(script)} is hidden from the agent"
+        text = f"{paths.quote_path(script)} is hidden from the agent"
         return Finding("wrong", text, "name another file, or take it out of scope.hidden")
     if prefix + script in project.repository.files_of(project.repository.head()):
-        text = f"{quote_path(script)} was committed after the baseline, and the agent's tree is that of the climb"
-        return Finding("wrong", text, f"goalseek baseline --from HEAD takes it into the climb; {OUTSIDE}")
-    text = f"{quote_path(script)} is in your checkout, but not committed where the agent's tree is taken from"
-    return Finding("wrong", text, f"commit it; {OUTSIDE}")
+        text = f"{paths.quote_path(script)} was committed after the baseline, and the agent's tree is that of the climb"
+        return Finding("wrong", text, f"goalseek baseline --from HEAD takes it into the climb; {diagnose.OUTSIDE}")
+    text = f"{paths.quote_path(script)} is in your checkout, but not committed where the agent's tree is taken from"
+    return Finding("wrong", text, f"commit it; {diagnose.OUTSIDE}")
 
 
 def check_cheats(subject: Subject) -> Iterator[Finding]:
@@ -275,12 +269,12 @@ def check_cheats(subject: Subject) -> Iterator[Finding]:
 def check_benches(subject: Subject) -> Iterator[Finding]:
     manifest, jobs = subject.config.manifest, subject.jobs
     asked = f"--jobs {jobs}" if jobs else f"parallel.benches = {manifest.parallel.benches}"
-    if (jobs or manifest.parallel.benches) > 1 and (reason := one_bench_reason(manifest)):
+    if (jobs or manifest.parallel.benches) > 1 and (reason := parallel.one_bench_reason(manifest)):
         yield Finding("note", f"{asked}, but {reason}")
 
 
 def check_notification(subject: Subject) -> Iterator[Finding]:
-    launch = notify_launch(subject.project.loaded)
+    launch = environment.notify_launch(subject.project.loaded)
     if isinstance(launch, Finding):
         yield launch
     elif command := subject.project.loaded.manifest.notify.command:
@@ -316,8 +310,8 @@ CHECKS = (
     Check("pinned", project_checks.check_ruler, _FITTING),
     Check("number", project_checks.check_numbers, _FITTING),
     Check("environment", project_checks.check_environment, (*_FITTING, "compare")),
-    Check("isolation", check_separation, ("doctor",)),
-    Check("isolation", check_exposure, ("doctor", "iterate", "settle", "init")),
+    Check("isolation", isolation.check_separation, ("doctor",)),
+    Check("isolation", isolation.check_exposure, ("doctor", "iterate", "settle", "init")),
     Check("sandbox", check_confinement, (*_FITTING, "compare")),
     Check("sandbox", describe_confinement, ("doctor",)),
     Check("allowed", check_allowed_paths, ("doctor",)),
@@ -361,4 +355,4 @@ def check_fit(subject: Subject, places: Sequence[str] = ()) -> None:
             if not finding.ok and check.place not in _ADVISING:
                 raise GoalseekError(finding.text, finding.remedy)
             if finding.level != "good":
-                subject.project.watch.on_note(with_manifest_option(str(finding), subject.project.loaded.path))
+                subject.project.watch.on_note(loading.with_manifest_option(str(finding), subject.project.loaded.path))

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import structs
 
+from goalseek.doctor import diagnose, project_checks
 from goalseek.doctor.cheats import AppliedCheat, apply_cheat, measure_cheats, verdict_on
 from goalseek.doctor.checks import CHECKS, ask_checks, finding_of
-from goalseek.doctor.diagnose import diagnose_sandbox, unseen_file_hint
 from goalseek.doctor.isolation import describe_reading
-from goalseek.doctor.project_checks import fixed_seed_note, is_time_unclear, subject_of
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.evaluation import measurements
 from goalseek.git.command import git
@@ -25,9 +24,8 @@ from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.project.opening import open_project
 from goalseek.project.project import Project
-from goalseek.statistics.guards import describe_bounds, guard_warning
+from goalseek.statistics import guards, noise_report
 from goalseek.statistics.noise import cost_of_deciding, median
-from goalseek.statistics.noise_report import CPU_TIME, MOST_CASES, count_cases, fixed_seed_hint, wall_time_hint
 from goalseek.values import Finding, Reason, StopReason, VerifierRun
 
 LEAST_GIT = (2, 38)
@@ -70,7 +68,7 @@ def examine(
         return
     yield Finding("good", text, place="git")
     metric = loaded.manifest.metric
-    is_unclear = is_time_unclear(loaded)
+    is_unclear = project_checks.is_time_unclear(loaded)
     reading = "a time of which metric.command is missing" if is_unclear else describe_reading(metric)
     text = f"{loaded.path}: {metric.direction} {metric.name}, {reading}"
     remedy = 'metric.command = "..." names the command whose time it is' if is_unclear else ""
@@ -79,7 +77,7 @@ def examine(
         with contextlib.suppress(NothingToKeep), open_project(loaded, doing="doctor") as project:
             project.is_committed_only = is_committed_only
             make_log_folders(project.loaded)
-            subject = subject_of(project, "doctor")
+            subject = project_checks.subject_of(project, "doctor")
             tree = project.repository.tree_of(subject.commit)
             cheats = tuple(
                 apply_cheat(project, subject.config, tree, cheat.patch) for cheat in subject.config.manifest.cheat
@@ -140,17 +138,17 @@ def _try_verifier(
             if isinstance(measurement, Failure):
                 is_fit = False
                 folder, commands = measurements.trial_folder(project), run.evidence.verify
-                remedy = unseen_file_hint(project, manifest, commands, subject.tree, folder)
+                remedy = diagnose.unseen_file_hint(project, manifest, commands, subject.tree, folder)
                 error = measurements.baseline_error(measurement, folder, remedy=remedy)
                 yield Finding("wrong", error.message, error.hint, "verifier")
-                yield from diagnose_sandbox(project, subject, ask_consent, remedy)
+                yield from diagnose.diagnose_sandbox(project, subject, ask_consent, remedy)
                 return
             if not subject.known:
                 least = NUMBERS + sum(bool(cheat.tree) for cheat in cheats)
                 duration, most = format_duration(measurement.seconds), least + len(BREAKAGES) - 1
                 on_message(f"doctor: one run takes {duration}; {least} to {most} to go")
             subject = structs.replace(subject, known=(*subject.known, measurement))
-        seed_note = fixed_seed_note(project.repository.objects, subject.config, subject.tree)
+        seed_note = project_checks.fixed_seed_note(project.repository.objects, subject.config, subject.tree)
         records = [record for record in project.ledger.recent if record.epoch == project.standing.epoch]
         recorded = [record.metric.value for record in records]
         yield from describe_numbers(manifest, subject.known, recorded, project.standing.noise.differed, seed_note)
@@ -193,21 +191,21 @@ def describe_numbers(
     for guard in manifest.guard:
         if (value := known[-1].guards.get(guard.name)) is not None:
             text = f"guard {guard.name} = {format_number(value, guard.unit)}: {describe_reading(guard)}"
-            yield Finding("good", f"{text}; {describe_bounds(guard, None)}", place="verifier")
-    if metric.source == "wall" and (hint := wall_time_hint(values)):
-        yield Finding("note", hint, CPU_TIME, "noise")
+            yield Finding("good", f"{text}; {guards.describe_bounds(guard, None)}", place="verifier")
+    if metric.source == "wall" and (hint := noise_report.wall_time_hint(values)):
+        yield Finding("note", hint, noise_report.CPU_TIME, "noise")
     yield _check_unchanged(manifest, *known[-2:])
     if is_same and seed_note:
         yield seed_note
-    elif is_same and (hint := fixed_seed_hint(seconds)):
+    elif is_same and (hint := noise_report.fixed_seed_hint(seconds)):
         yield Finding("note", f"{len(known)} runs gave the same number", hint, "seed")
     yield Finding("good", cost_of_deciding(manifest, has_differed or not is_same, seconds), place="cost")
     # A number may be the share of a few cases, and no holdout measures others.
     distinct = {*values, *(value for value in recorded if value is not None)}
     examples = metric.examples
-    count = examples if examples and examples <= MOST_CASES else count_cases(distinct)
+    count = examples if examples and examples <= noise_report.MOST_CASES else noise_report.count_cases(distinct)
     is_known = examples is not None or len(distinct) >= _NUMBERS_THAT_TELL
-    if count and (examples or 0) <= MOST_CASES and is_known and is_same and manifest.holdout is None:
+    if count and (examples or 0) <= noise_report.MOST_CASES and is_known and is_same and manifest.holdout is None:
         text = f"1 case of {count} is a step of {format_number(1 / count)}: it repeats, and says little of other cases"
         yield Finding("note", text, "a [holdout] measures others: goalseek help noise", "steps")
 
@@ -217,7 +215,7 @@ def _check_unchanged(
 ) -> Finding:
     """Whether an unchanged candidate would win by luck: each of the two is the candidate once."""
     evidence = Evidence(guard_runs=(first.guards, second.guards))
-    if warning := guard_warning(manifest.guard, "the code as it is", evidence.guards, {}):
+    if warning := guards.guard_warning(manifest.guard, "the code as it is", evidence.guards, {}):
         remedy = "correct the code, and commit; or change the bound in [[guard]]"
         return Finding("wrong", warning, remedy, "guard")
 

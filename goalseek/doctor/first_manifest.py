@@ -16,15 +16,12 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from goalseek.doctor.checks import check_fit
-from goalseek.doctor.diagnose import find_missing_path, unseen_file_hint
-from goalseek.doctor.project_checks import subject_of
+from goalseek.doctor import checks, diagnose, project_checks
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation import measurements
 from goalseek.git.ignore import matcher
 from goalseek.git.repository import DEFAULT_BRANCH_PREFIX
-from goalseek.manifest import loading, validation
-from goalseek.manifest.command_words import parse_command
+from goalseek.manifest import command_words, loading, validation
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import VerifyCommand
 from goalseek.phase_values import Failure
@@ -139,7 +136,7 @@ def with_own_python(command: str, folder: Path) -> str:
 
 
 def names_hidden(command: str, hidden: Sequence[str]) -> bool:
-    return parse_command(command).names(matcher(tuple(hidden)))
+    return command_words.parse_command(command).names(matcher(tuple(hidden)))
 
 
 def answers_in(path: Path) -> Answers:
@@ -257,7 +254,7 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> tuple[measurements.M
     """
     with open_project(loaded, watch, doing="init") as project:
         project.is_committed_only = True
-        check_fit(subject_of(project, "init"))
+        checks.check_fit(project_checks.subject_of(project, "init"))
         config, folder = project.config_of(loaded.manifest), measurements.trial_folder(project)
         target = measurements.baseline_target(project, config)
         (run,) = measurements.measure_in_turn(project, [target], asked_by="init")
@@ -265,9 +262,9 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> tuple[measurements.M
         if not isinstance(number, Failure):
             changed = [path for _, path in project.repository.changed_files() if config.scope.kind(path) == "writable"]
             return number, [project.repository.top / path for path in changed]
-        remedy = unseen_file_hint(project, loaded.manifest, commands, target.tree, folder)
+        remedy = diagnose.unseen_file_hint(project, loaded.manifest, commands, target.tree, folder)
         error = measurements.baseline_error(number, folder, "the first measurement", remedy)
-        missing = find_missing_path(project, loaded.manifest, target.tree, folder, commands)
+        missing = diagnose.find_missing_path(project, loaded.manifest, target.tree, folder, commands)
         hint, metric = error.hint, loaded.manifest.metric
         command = next(command for command in loaded.manifest.commands if command.name == metric.command)
         if number.reason == Reason.NO_METRIC and metric.source == "json" and "GOALSEEK_RUN_DIR" not in command.run:

@@ -21,20 +21,22 @@ READ_HIDDEN = 'read the number from a command that sees = "hidden" and recompute
 
 
 def check_separation(subject: Subject) -> Iterator[Finding]:
-    """The files that each command sees, numbers that the candidate's own process reports, and gaps of the isolation."""
     if not is_time_unclear(subject.project.loaded):
-        yield from describe_separation(subject.config.manifest)
-        yield from own_time_note(subject.config.manifest, _hidden_files(subject))
+        yield from describe_separation(subject.config.manifest, _hidden_files(subject))
 
 
-def describe_separation(manifest: Manifest) -> Iterator[Finding]:
-    """``check_separation`` of a manifest, without ``exposures``; the remedy is "" if nothing can be better."""
+def describe_separation(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[Finding]:
+    """The files that each command sees, numbers that the candidate's own process reports, and gaps of the isolation.
+
+    The remedy is "" if nothing can be better. ``hidden`` maps tree paths to files on disk.
+    """
+    timed, started = exposure.timed_program(manifest), exposure.started_outputs
     before: list[str] = []  # the outputs of the commands before
     for command in manifest.commands:
         name = command.name
         if name in exposure.exposing_commands(manifest):
             pass
-        elif command == exposure.timed_program(manifest):
+        elif command == timed:
             text = f"{name}: runs the candidate's program beside the hidden files, which it can read"
             check = exposure.later_check(manifest, command)
             checked = f", and the command {check} checks its output" if check else ""
@@ -55,6 +57,12 @@ def describe_separation(manifest: Manifest) -> Iterator[Finding]:
             text = f"{name}: has the network: it can fetch an answer, and tell what it saw"
             yield Finding("note", text, "take out network; let setup fetch what is needed")
         before += command.outputs if command.sees != "hidden" or before else ()
+    runners = {command.name: started(manifest, command) for command in manifest.commands if command != timed}
+    programs = set().union(*runners.values())
+    if timed and programs and programs.isdisjoint(started(manifest, timed) | exposure.named_paths(timed, hidden)):
+        text = f"{timed.name}: its own time is the score, and it does not run {' or '.join(sorted(programs))}"
+        names = " or ".join(f'metric.command = "{name}"' for name, own in runners.items() if own)
+        yield Finding("note", text, f"time the program itself: {names}")
 
 
 def check_exposure(subject: Subject) -> Iterator[Finding]:
@@ -84,17 +92,6 @@ def hidden_tests(command: VerifyCommand, hidden: Sequence[str], paths: Collectio
     if command.sees != "candidate" or not is_runner or not all(map(matcher(tuple(hidden)), tests)):
         return ()
     return tuple(pattern for pattern in hidden if any(map(matcher((pattern,)), tests)))
-
-
-def own_time_note(manifest: Manifest, hidden: Mapping[str, Path]) -> Iterator[Finding]:
-    """A note if the timed command only checks a program's output. ``hidden`` maps tree paths to files on disk."""
-    timed, started = exposure.timed_program(manifest), exposure.started_outputs
-    runners = {command.name: started(manifest, command) for command in manifest.commands if command != timed}
-    programs = set().union(*runners.values())
-    if timed and programs and programs.isdisjoint(started(manifest, timed) | exposure.named_paths(timed, hidden)):
-        text = f"{timed.name}: its own time is the score, and it does not run {' or '.join(sorted(programs))}"
-        names = " or ".join(f'metric.command = "{name}"' for name, own in runners.items() if own)
-        yield Finding("note", text, f"time the program itself: {names}")
 
 
 def cheat_remedy(manifest: Manifest) -> str:

@@ -19,21 +19,16 @@ from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
-from goalseek.manifest.exposure import fixed_seed_line, named_paths
+from goalseek.manifest import exposure, parallel
 from goalseek.manifest.loading import ManifestFile
-from goalseek.manifest.parallel import agents_of, benches_of
 from goalseek.manifest.tables import TIME_SOURCES, Manifest
-from goalseek.project import landing
+from goalseek.project import landing, opening, progress
 from goalseek.project.config import Config
-from goalseek.project.opening import refuse_foreign_logs
-from goalseek.project.progress import direction_warning, guard_notice
 from goalseek.project.project import Project
 from goalseek.sandbox import editable_installs
 from goalseek.values import Finding, StopReason
-from goalseek.workspace import hidden_files
-from goalseek.workspace.forbidden_names import needs_listing
+from goalseek.workspace import forbidden_names, hidden_files, shared_folders
 from goalseek.workspace.scope import paths_below
-from goalseek.workspace.shared_folders import MAX_FILES, SharedFolders, refuse_unfit_gives, refuse_unfit_shares
 
 if typing.TYPE_CHECKING:
     from goalseek.doctor.cheats import AppliedCheat
@@ -162,7 +157,7 @@ def _positive_patterns(patterns: Iterable[str]) -> Iterator[str]:
 def _unmatched_patterns(patterns: Iterable[str], files: Sequence[str], is_writable: bool) -> Iterator[str]:
     """Without writable globs that only allow new files."""
     for pattern in _positive_patterns(patterns):
-        if not any(map(matcher((pattern,)), files)) and not (is_writable and needs_listing(pattern)):
+        if not any(map(matcher((pattern,)), files)) and not (is_writable and forbidden_names.needs_listing(pattern)):
             yield pattern
 
 
@@ -291,7 +286,7 @@ def check_named_files(subject: Subject) -> Iterable[Finding]:
 
 
 def check_log_folders(subject: Subject) -> Iterable[Finding]:
-    refuse_foreign_logs(subject.project.loaded, subject.project.standing.next_iteration)
+    opening.refuse_foreign_logs(subject.project.loaded, subject.project.standing.next_iteration)
     return ()
 
 
@@ -350,18 +345,18 @@ def check_ruler(subject: Subject) -> Iterator[Finding]:
     starts_anew = project.began == "asked for" if subject.command != "baseline" else subject.source == "the incumbent"
     if differences.code and starts_anew:
         yield Finding("note", differences.code)
-    shares = SharedFolders(project.repository.own, project.folder, project.loaded.manifest.scope.share)
+    shares = shared_folders.SharedFolders(project.repository.own, project.folder, project.loaded.manifest.scope.share)
     for text in shares.notes(project.standing.epoch):
         yield Finding("note", text)
     if not shares.is_whole():
-        yield Finding("note", f"of the shared folders only {MAX_FILES} files are looked at for changes")
+        yield Finding("note", f"of the shared folders only {shared_folders.MAX_FILES} files are looked at for changes")
 
 
 def check_numbers(subject: Subject) -> Iterator[Finding]:
     manifest, standing = subject.project.loaded.manifest, subject.project.standing
-    if text := guard_notice(manifest, standing):
+    if text := progress.guard_notice(manifest, standing):
         yield Finding("note", text)
-    if subject.source == "the incumbent" and (text := direction_warning(manifest.metric, standing)):
+    if subject.source == "the incumbent" and (text := progress.direction_warning(manifest.metric, standing)):
         yield Finding("note", text)
 
 
@@ -372,9 +367,9 @@ def check_environment(subject: Subject) -> Iterator[Finding]:
     linked_paths = (*scope.share, *(setup.gives if setup else ()))
     hidden_files.refuse_clashes(config.trees.hidden_from, prefix, entries, linked_paths)
     notes = editable_installs.refuse_editable(config.manifest, project.confines)
-    refuse_unfit_shares(project.loaded, project.repository, project.places, config.scope, entries)
+    shared_folders.refuse_unfit_shares(project.loaded, project.repository, project.places, config.scope, entries)
     if subject.takes_ruler:
-        refuse_unfit_gives(config.manifest, prefix, config.scope, entries)
+        shared_folders.refuse_unfit_gives(config.manifest, prefix, config.scope, entries)
     yield from notes
     if scope.share:
         hides = bool(scope.hidden or scope.hidden_from)
@@ -392,7 +387,7 @@ def check_room_for_trees(subject: Subject) -> Iterator[Finding]:
     """The size of the trees; silent below a GiB, and once they exist."""
     project, jobs = subject.project, subject.jobs
     manifest, places = project.loaded.manifest, project.places
-    agents, benches = agents_of(manifest, jobs, None, None), benches_of(manifest, jobs)
+    agents, benches = parallel.agents_of(manifest, jobs, None, None), parallel.benches_of(manifest, jobs)
     made = sum(path.exists() for lane in places.lanes() for path in (lane.workspace, lane.bench("a")))
     if made >= agents + benches:
         return
@@ -425,12 +420,12 @@ def fixed_seed_note(objects: Objects, config: Config, tree: str) -> Finding | No
     if manifest.metric.allow_fixed_seed:
         return None
     runs_code = [command for command in manifest.commands if command.sees != "hidden"]
-    named = set[str]().union(*(named_paths(command, {}) for command in runs_code))
+    named = set[str]().union(*(exposure.named_paths(command, {}) for command in runs_code))
     for path, entry in sorted(objects.files(tree).items()):
         kind, own = scope.kind(path), path.removeprefix(scope.prefix)
         if entry.mode.startswith("100") and (kind == "writable" or (kind != "hidden" and own in named)):
             text = objects.read(entry.blob)[:_LONGEST_CODE].decode("utf-8", "replace")
-            if line := fixed_seed_line(text):
+            if line := exposure.fixed_seed_line(text):
                 text = f"the same number under every GOALSEEK_SEED: {quote_path(own)}:{line} fixes a seed"
                 return Finding("note", text, "draw it from $GOALSEEK_SEED, or you will climb on that seed", "seed")
     return None

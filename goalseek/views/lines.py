@@ -30,14 +30,10 @@ def record_line(record: IterationRecord, paint: terminal_text.Paint, width: int 
     value = "-" if record.metric.value is None else format_number(record.metric.value, record.metric.unit)
     head = f"{record.iteration:>4}  {record.outcome:<9} {record.reason:<16} {value:>9}  "
     room = None if width is None else width - len(head)
-    tail = (
-        ""
-        if room is not None and room <= 0
-        else terminal_text.why_and_title(record.why, record.hypothesis_summary, room)
-    )
-    head = head if width is None else terminal_text.cut_to_cells(head, width)
-    color = terminal_text.OUTCOME_COLORS[record.outcome]
-    return paint(head, color) + (paint(tail, "grey") if record.outcome in (Outcome.REVERTED, Outcome.SKIPPED) else tail)
+    tail = terminal_text.why_and_title(record.why, record.hypothesis_summary, room)
+    if record.outcome in (Outcome.REVERTED, Outcome.SKIPPED):
+        tail = paint(tail, "grey")
+    return paint(terminal_text.cut_to_cells(head, width), terminal_text.OUTCOME_COLORS[record.outcome]) + tail
 
 
 class SandboxWatch(Observer):

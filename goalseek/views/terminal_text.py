@@ -152,13 +152,13 @@ def cell_width(text: str) -> int:
     return cell_len(text)
 
 
-def cut_to_cells(text: str, limit: int) -> str:
-    """A cut text ends in ``…``."""
-    if cell_width(text) <= limit:
+def cut_to_cells(text: str, limit: int | None) -> str:
+    """A cut text ends in ``…``; of a limit below 1 nothing is left."""
+    if limit is None or cell_width(text) <= limit:
         return text
     from rich.cells import set_cell_size
 
-    return set_cell_size(text, limit - 1).rstrip() + "…"
+    return set_cell_size(text, limit - 1).rstrip() + "…" if limit > 0 else ""
 
 
 _ROOM_FOR_BOTH = 40
@@ -169,8 +169,7 @@ def why_and_title(why: str, title: str, limit: int | None) -> str:
     why, title = one_line(why), one_line(title)
     if title and limit is not None and limit >= _ROOM_FOR_BOTH:
         why = cut_to_cells(why, max(limit - cell_width(title) - 2, limit // 2))
-    text = f"{why}; {title}" if title else why
-    return text if limit is None else cut_to_cells(text, limit)
+    return cut_to_cells(f"{why}; {title}" if title else why, limit)
 
 
 def wrap(text: str, limit: int) -> list[str]:
