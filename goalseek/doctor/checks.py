@@ -47,6 +47,19 @@ _LIVE_REMEDIES = {
 _NOTHING = Context(0, 0, 0, "", 0.0, 0.0, 0.0, 0, False, "", directions=(), files=(), files_total=0, commits=())
 
 
+def subject_of(project: Project, command: str, jobs: int | None = None, source: str | None = None) -> Subject:
+    """The incumbent's tree, or HEAD's before the first baseline; for a ``baseline``, HEAD's ruler."""
+    incumbent = project.standing.incumbent
+    commit = source or (incumbent.commit if incumbent else project.repository.head())
+    name = source[:12] if source else "the incumbent" if incumbent else "HEAD"
+    ruler_commit = project.repository.head() if command == "baseline" else commit
+    is_next = command == "baseline" or incumbent is None
+    config = project.config_for_baseline() if is_next else project.config()
+    entries = project.repository.files_of(ruler_commit)
+    code = entries if commit == ruler_commit else project.repository.files_of(commit)
+    return Subject(project, config, command, entries, code, name, commit, jobs)
+
+
 def check_confinement(subject: Subject) -> Iterator[Finding]:
     project, manifest, confines = subject.project, subject.config.manifest, subject.project.confines
     confines.refuse_unfit()

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from goalseek.doctor import diagnose, project_checks
 from goalseek.doctor.cheats import AppliedCheat, apply_cheat, measure_cheats, verdict_on
-from goalseek.doctor.checks import CHECKS, ask_checks, finding_of
+from goalseek.doctor.checks import CHECKS, ask_checks, finding_of, subject_of
 from goalseek.doctor.isolation import describe_reading
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.evaluation import measurements
@@ -77,7 +77,7 @@ def examine(
         with contextlib.suppress(NothingToKeep), open_project(loaded, doing="doctor") as project:
             project.is_committed_only = is_committed_only
             make_log_folders(project.loaded)
-            subject = project_checks.subject_of(project, "doctor")
+            subject = subject_of(project, "doctor")
             tree = project.repository.tree_of(subject.commit)
             cheats = tuple(
                 apply_cheat(project, subject.config, tree, cheat.patch) for cheat in subject.config.manifest.cheat

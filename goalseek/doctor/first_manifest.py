@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from goalseek.doctor import checks, diagnose, project_checks
+from goalseek.doctor import checks, diagnose
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation import measurements
 from goalseek.git.ignore import matcher
@@ -254,7 +254,7 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> tuple[measurements.M
     """
     with open_project(loaded, watch, doing="init") as project:
         project.is_committed_only = True
-        checks.check_fit(project_checks.subject_of(project, "init"))
+        checks.check_fit(checks.subject_of(project, "init"))
         config, folder = project.config_of(loaded.manifest), measurements.trial_folder(project)
         target = measurements.baseline_target(project, config)
         (run,) = measurements.measure_in_turn(project, [target], asked_by="init")

@@ -60,19 +60,6 @@ class Subject(Struct, frozen=True):
         return self.command in ("baseline", "compare") or self.project.standing.baseline is None
 
 
-def subject_of(project: Project, command: str, jobs: int | None = None, source: str | None = None) -> Subject:
-    """The incumbent's tree, or HEAD's before the first baseline; for a ``baseline``, HEAD's ruler."""
-    incumbent = project.standing.incumbent
-    commit = source or (incumbent.commit if incumbent else project.repository.head())
-    name = source[:12] if source else "the incumbent" if incumbent else "HEAD"
-    ruler_commit = project.repository.head() if command == "baseline" else commit
-    is_next = command == "baseline" or incumbent is None
-    config = project.config_for_baseline() if is_next else project.config()
-    entries = project.repository.files_of(ruler_commit)
-    code = entries if commit == ruler_commit else project.repository.files_of(commit)
-    return Subject(project, config, command, entries, code, name, commit, jobs)
-
-
 def check_globs(subject: Subject) -> Iterator[Finding]:
     """Before a ruler is pinned every glob matches a committed file, or for writable ones a file of code or baseline.
 

@@ -13,8 +13,7 @@ from msgspec import structs
 
 from goalseek import humanize
 from goalseek.disk import read_object, remove_if_exists, write_atomic
-from goalseek.doctor.checks import ask_checks, check_fit
-from goalseek.doctor.project_checks import subject_of
+from goalseek.doctor.checks import ask_checks, check_fit, subject_of
 from goalseek.errors import USAGE, GoalseekError, Interrupted
 from goalseek.evaluation.holdout import due_looks, look_at_holdout
 from goalseek.evaluation.settle import seconds_to_settle, settle_at_end

@@ -13,8 +13,8 @@ from msgspec import structs
 
 from goalseek.cli.options import Options, Parser, refuse
 from goalseek.cli.watch import line_view
-from goalseek.doctor.checks import check_fit
-from goalseek.doctor.project_checks import fixed_seed_note, subject_of
+from goalseek.doctor.checks import check_fit, subject_of
+from goalseek.doctor.project_checks import fixed_seed_note
 from goalseek.errors import BAD_FINDING, GitFailed, GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.evaluation.noise_runs import noise_target, repeat_command, repeat_measurements

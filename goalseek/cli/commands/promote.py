@@ -13,8 +13,7 @@ from goalseek.cli.options import Options, Parser, refuse
 from goalseek.cli.streams import print_bytes
 from goalseek.cli.watch import line_view
 from goalseek.disk import open_export
-from goalseek.doctor.checks import check_fit
-from goalseek.doctor.project_checks import subject_of
+from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation.ablation import PAIRS, Ablation, ablate, count_runs
 from goalseek.evaluation.compare import BaseComparison, settle_on_base

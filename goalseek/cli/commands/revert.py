@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from goalseek.cli.options import Options, Parser, add_why_option
 from goalseek.cli.watch import choose_view
-from goalseek.doctor.checks import check_fit
-from goalseek.doctor.project_checks import subject_of
+from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.loop.invocation import recording_end
 from goalseek.loop.revert import revert_change
 from goalseek.project.opening import open_project, refuse_while_asking

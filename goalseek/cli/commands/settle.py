@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from goalseek.cli.options import Options, Parser
 from goalseek.cli.watch import choose_view
-from goalseek.doctor.checks import check_fit
-from goalseek.doctor.project_checks import subject_of
+from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.evaluation.settle import settle_on_request
 from goalseek.project.activity import Observer
 from goalseek.project.opening import open_project

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from goalseek.cli.options import Options, Parser, add_proposer_options
-from goalseek.doctor.checks import check_fit
-from goalseek.doctor.project_checks import subject_of
+from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.errors import GoalseekError, LimitReached, Paused
 from goalseek.git.packing import pack_when_due
 from goalseek.loop.baseline import measure_baseline, refuse_flights
