@@ -100,16 +100,16 @@ class Context(Struct, frozen=True):
     attempt: int
     moment: int
     incumbent_commit: str
-    incumbent_value: Number
-    baseline_value: Number
-    best_value: Number
-    stagnation: int
-    flattened: bool
     program: str
-    directions: tuple[str, ...]
-    files: tuple[VisibleFile, ...]
-    files_total: int
     commits: tuple[str, ...]
+    incumbent_value: Number = 0.0
+    baseline_value: Number = 0.0
+    best_value: Number = 0.0
+    stagnation: int = 0
+    flattened: bool = False
+    directions: tuple[str, ...] = ()
+    files: tuple[VisibleFile, ...] = ()
+    files_total: int = 0
     crashes: int = 0
     common_ending: str = ""
     crashed_in: int = 0

@@ -44,7 +44,7 @@ _LIVE_REMEDIES = {
     fallback.Meaning.REFUSED: "log in, or set another key",
     fallback.Meaning.FAILED: "run it by hand, and see what it prints",
 }
-_NOTHING = Context(0, 0, 0, "", 0.0, 0.0, 0.0, 0, False, "", directions=(), files=(), files_total=0, commits=())
+_NOTHING = Context(0, 0, 0, "", "", ())
 
 
 def subject_of(project: Project, command: str, jobs: int | None = None, source: str | None = None) -> Subject:

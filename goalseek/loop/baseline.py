@@ -22,10 +22,11 @@ from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, chain
 from goalseek.loop.invocation import why_not_finish
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import open_pool
+from goalseek.loop.phases.commit import edits_of
 from goalseek.loop.phases.log import log
-from goalseek.loop.phases.read_context import read_baseline_context, read_context_without_turn
+from goalseek.loop.phases.read_context import gather_context, read_baseline_context
 from goalseek.loop.phases.verify import verify_baseline
-from goalseek.phase_values import Candidate, Change, Context, Decision, Edit, IterationResult, Plan, Verdict
+from goalseek.phase_values import Candidate, Change, Context, Decision, IterationResult, Plan, Verdict
 from goalseek.project.config import Config
 from goalseek.project.landing import in_flight
 from goalseek.project.project import Project
@@ -197,15 +198,10 @@ def record_abandoned(iteration: Iteration, candidate: Candidate, why: str = "") 
     if not why:
         why = CHECKPOINTS_GONE if first.trailers.get("Run") == project.run_id else NEW_RUN_BEGUN
     name = CheckpointName("context")
-    context = iteration.steps.do(Phase.READ_CONTEXT, name, Context, read_context_without_turn, iteration)
+    context = iteration.steps.do(Phase.READ_CONTEXT, name, Context, gather_context, iteration)
     decision = Decision(Verdict(Outcome.SKIPPED, Reason.INTERRUPTED, why), iteration.revert(candidate))
     differences = repository.objects.differences(repository.tree_of(candidate.parent), candidate.tree)
-    edits = tuple(
-        Edit(difference.path, difference.after.mode, difference.after.blob)
-        if difference.after
-        else Edit(difference.path, "", "")
-        for difference in differences
-    )
+    edits = edits_of({difference.path: difference.after for difference in differences})
     change = Change(first.subject, "", edits, (), 0, 0, provider=first.trailers.get("Provider", ""))
     stack = _planned_stack(project, iteration.number)
     plan = Plan(change.title, "", stacked=stack) if change.provider == STACK else None
@@ -234,21 +230,15 @@ def resolve_source(project: Project, source: str | None) -> str | None:
 
 def note_dropped_files(project: Project, config: Config, source: str | None) -> Config:
     """The configuration, with a note on the incumbent's files that are no longer writable, so taken from HEAD."""
-    standing, repository = project.standing, project.repository
-    if source is not None or standing.baseline is None or standing.incumbent is None:
+    baseline, incumbent, repository = project.standing.baseline, project.standing.incumbent, project.repository
+    if source is not None or baseline is None or incumbent is None:
         return config
-    changed_paths = {
-        difference.path
-        for difference in repository.objects.differences(standing.baseline.tree, standing.incumbent.tree)
-    }
-    differences = repository.objects.differences(repository.tree_of(repository.head()), standing.incumbent.tree)
-    fixed_paths = [
-        difference.path
-        for difference in differences
-        if difference.path in changed_paths and config.scope.is_fixed(difference.path)
-    ]
-    if not fixed_paths:
+    kept, of_head = (
+        {difference.path for difference in repository.objects.differences(tree, incumbent.tree)}
+        for tree in (baseline.tree, repository.tree_of(repository.head()))
+    )
+    if not (fixed := sorted(filter(config.scope.is_fixed, kept & of_head))):
         return config
-    shown = abbreviate([quote_path(path) for path in fixed_paths])
+    shown = abbreviate([quote_path(path) for path in fixed])
     note = f"no longer writable, so taken from HEAD: {shown}; goalseek promote takes home what was kept in them"
     return structs.replace(config, notes=(*config.notes, note))

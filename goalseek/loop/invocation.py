@@ -77,13 +77,11 @@ class Invocation:
         with _writing_early_end(project, report_failure):
             check_fit(subject_of(project, "iterate", self.jobs))
             yield
-        stop = project.stop or Stop(StopReason.COUNT, "done")
         line = last_line(project.standing, project.loaded.manifest)
         if line and (finding := project.differences_from_head().finding):
             line += f" · {finding}"
-        project.watch.on_stopped(
-            _write_final_state(project, _STATUS[EXIT_CODES[stop.reason]], structs.replace(stop, line=line))
-        )
+        stop = structs.replace(project.stop or Stop(StopReason.COUNT, "done"), line=line)
+        project.watch.on_stopped(_write_final_state(project, stop))
 
     @property
     def needs_baseline(self) -> bool:
@@ -114,31 +112,29 @@ class Invocation:
             has_room = self._ends.count is None or self._count + len(spending.ahead) < self._ends.count
             return config if has_room else None
         self.note_stop(spending)
-        if project.stop or not spending.ahead:
-            return None if project.stop else config
-        if self._why_stop(config, spending, spending.ahead):
-            return None
-        budgets = config.manifest.limits
-        if limits.has_spending_limit(budgets) and spending.is_first_call and not project.standing.tried:
-            return None  # beside the first call of a climb: the spend of one is unknown yet
-        standing = spending.added_to(project.standing.for_run(project.run_id), is_foreseen=True)
-        stop = limits.find_limit(Phase.PLAN, budgets, standing, project.activity.clock.now(), spending.call)
-        return None if stop else config  # the budgets hold another call, if running ones are usual
+        stop = project.stop
+        if not stop and spending.ahead:
+            stop, budgets = self._why_stop(config, spending, spending.ahead), config.manifest.limits
+            if limits.has_spending_limit(budgets) and spending.is_first_call and not project.standing.tried:
+                return None  # beside the first call of a climb: the spend of one is unknown yet
+            # The budgets must hold another call, if running ones are usual.
+            standing = spending.added_to(project.standing.for_run(project.run_id), is_foreseen=True)
+            now = project.activity.clock.now()
+            stop = stop or limits.find_limit(Phase.PLAN, budgets, standing, now, spending.call)
+        return None if stop else config
 
     def note_stop(self, spending: limits.Spending) -> None:
         assert self._config
         asked = take_stop_request(self.project.repository.own)
-        stop = self._why_stop(self._config, spending, (), asked)
-        self.project.stop = self.project.stop or stop
+        self.project.stop = self.project.stop or self._why_stop(self._config, spending, (), asked)
 
     def show_progress(self, spending: limits.Spending) -> None:
         project = self.project
         assert self._config
         now = self._ends.spendings(self._count, time.monotonic() - self._began)
-        manifest = self._config.manifest
         standing = spending.added_to(project.standing.for_run(project.run_id), len(spending.ahead))
-        recent = project.ledger.recent
-        project.watch.on_progress(progress.progress_of(manifest, standing, recent, project.provider_table().label, now))
+        own, recent = project.provider_table().label, project.ledger.recent
+        project.watch.on_progress(progress.progress_of(self._config.manifest, standing, recent, own, now))
 
     def count_iteration(self, record: IterationRecord) -> None:
         self._count += 1
@@ -264,7 +260,7 @@ def recording_end(project: Project) -> Iterator[None]:
     """Write the end of a requested baseline or a step to ``state.json`` only."""
     with _writing_early_end(project, lambda stop: None):
         yield
-    _write_final_state(project, "completed", Stop(StopReason.COUNT, "done", "goalseek iterate goes on"))
+    _write_final_state(project, Stop(StopReason.COUNT, "done", "goalseek iterate goes on"))
 
 
 @contextlib.contextmanager
@@ -273,21 +269,20 @@ def _writing_early_end(project: Project, report: Callable[[Stop], None]) -> Iter
     try:
         yield
     except GeneratorExit:
-        _write_final_state(project, "completed", Stop(StopReason.ASKED, "the caller asked for no more", _GO_ON))
+        _write_final_state(project, Stop(StopReason.ASKED, "the caller asked for no more", _GO_ON))
         raise
     except (KeyboardInterrupt, Interrupted):
         stop = Stop(StopReason.INTERRUPTED, "interrupted by a signal", _GO_ON)
-        report(_write_final_state(project, "interrupted", stop))
+        report(_write_final_state(project, stop, "interrupted"))
         raise
     except Exception as error:
-        fault = fault_of(project, error)
-        if fault is None:
+        if (fault := fault_of(project, error)) is None:
             stop = Stop(StopReason.BUG, f"a bug: {type(error).__name__}: {error}", "please report it")
-            report(_write_final_state(project, "failed", stop))
+            report(_write_final_state(project, stop))
             raise
-        stop, status = Stop(fault.stop_reason, fault.message, fault.hint), _STATUS.get(fault.exit_code, "failed")
+        stop = Stop(fault.stop_reason, fault.message, fault.hint)
         is_written = fault.exit_code != USAGE or project.activity.is_shown  # else the file is of an earlier one
-        report(_write_final_state(project, status, stop) if is_written else stop)
+        report(_write_final_state(project, stop, _STATUS.get(fault.exit_code, "failed")) if is_written else stop)
         if fault is error:
             raise
         raise fault from error
@@ -298,11 +293,11 @@ def _with_manifest_named(project: Project, stop: Stop) -> Stop:
     return structs.replace(stop, next=with_manifest_option(stop.next, path), line=with_manifest_option(stop.line, path))
 
 
-def _write_final_state(project: Project, status: str, stop: Stop) -> Stop:
+def _write_final_state(project: Project, stop: Stop, status: str = "") -> Stop:
     stop = _with_manifest_named(project, stop)
     if project.standing.seq < 0 and not project.activity.is_shown:
         return stop
-    last = project.standing.last_iteration
+    last, status = project.standing.last_iteration, status or _STATUS[EXIT_CODES[stop.reason]]
     try:
         project.show(status, last if last >= 0 else None, None, stop_reason=stop.reason, next=stop.next)
     except OSError:

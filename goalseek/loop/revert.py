@@ -22,7 +22,7 @@ from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import open_pool
 from goalseek.loop.phases.apply_change import change_between
 from goalseek.loop.phases.log import log
-from goalseek.loop.phases.read_context import read_context_without_turn
+from goalseek.loop.phases.read_context import gather_context
 from goalseek.loop.phases.verify import verify
 from goalseek.phase_values import Candidate, Change, Context, Decision, IterationResult, Plan
 from goalseek.project.project import Project
@@ -32,7 +32,6 @@ from goalseek.values import Outcome, Phase, Reason
 from goalseek.workspace import hidden_files
 
 PERSON = "person"
-_LIST_KEPT = "goalseek log --outcome kept lists the kept changes"
 
 
 def revert_change(project: Project, number: int, why: str = "") -> IterationRecord:
@@ -52,7 +51,7 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
         iteration = Iteration(project, config, pool, None, f"revert {number} {tree}", is_limited=False)
         repository, standing, text = project.repository, iteration.standing, " ".join(why.split())
         step = iteration.steps.do
-        context = step(Phase.READ_CONTEXT, CheckpointName("context"), Context, read_context_without_turn, iteration)
+        context = step(Phase.READ_CONTEXT, CheckpointName("context"), Context, gather_context, iteration)
         title = revert_message(commit).rstrip("\n")
         plan = Plan(title.partition("\n")[0], text, provider=PERSON)
         change = step(Phase.APPLY_CHANGE, CheckpointName("change"), Change, _apply_revert, iteration, tree, plan)
@@ -83,31 +82,30 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
 
 
 def _find_kept(project: Project, number: int) -> IterationRecord:
-    standing = project.standing
+    standing, hint = project.standing, "goalseek log --outcome kept lists the kept changes"
     record = project.ledger.history.iteration(number) if 0 <= number <= standing.last_iteration else None
     if record is None:
-        raise GoalseekError(f"there is no iteration {number}", _LIST_KEPT, USAGE)
-    if record.outcome == Outcome.BASELINE:
+        message = f"there is no iteration {number}"
+    elif record.outcome == Outcome.BASELINE:
+        message = f"iteration {number} is a baseline, not a change"
         hint = "goalseek baseline --from REV climbs on from other code"
-        raise GoalseekError(f"iteration {number} is a baseline, not a change", hint, USAGE)
-    if record.outcome != Outcome.KEPT:
+    elif record.outcome != Outcome.KEPT:
         message = f"iteration {number} was not kept, so the tip does not have it: {record.outcome}, {record.reason}"
-        raise GoalseekError(message, _LIST_KEPT, USAGE)
-    if record.epoch != standing.epoch:
-        assert standing.baseline
-        message = f"iteration {number} was kept before the baseline of iteration {standing.baseline.iteration}"
+    elif record.epoch != standing.epoch:
+        baseline = standing.baseline.iteration if standing.baseline else 0
+        message = f"iteration {number} was kept before the baseline of iteration {baseline}, and is a part of that"
         hint = (
             f"goalseek promote --without {number} leaves it out of what goes home; to climb on without it, revert it "
             "on a branch of your own: goalseek baseline --from REV"
         )
-        raise GoalseekError(f"{message}, and is a part of that", hint, USAGE)
-    if record.taken_back is not None and number not in standing.taken_back.values():
+    elif record.taken_back is not None and number not in standing.taken_back.values():
         message = f"iteration {number} took iteration {record.taken_back} back, and is not in effect any more"
-        raise GoalseekError(message, _LIST_KEPT, USAGE)
-    if by := standing.taken_back.get(number):
+    elif by := standing.taken_back.get(number):
         message = f"iteration {number} was taken back already, by iteration {by}"
-        raise GoalseekError(message, f"goalseek revert {by} brings it back", USAGE)
-    return record
+        hint = f"goalseek revert {by} brings it back"
+    else:
+        return record
+    raise GoalseekError(message, hint, USAGE)
 
 
 def _merge_without(project: Project, kept: IterationRecord) -> str:

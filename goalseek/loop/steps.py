@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import ParamSpec, TypeVar
@@ -53,7 +54,7 @@ class StepRunner:
         self.is_asking = False
         self._project = project
         self._limits = limits
-        self._remaining = phase_limit  # phases that may run now; None: all
+        self._remaining = math.inf if phase_limit is None else phase_limit  # phases that may run now
         self._make_folder()
         self._checkpoints = Checkpoints(self.folder, project.ledger.seal, project.run_id, begun.follows)
         self._answers = self._checkpoints.stored()
@@ -82,13 +83,8 @@ class StepRunner:
         Raises Rejected if ``work`` does or did so before, Paused if no more phases may run now, and LimitReached.
         """
         is_timed = phase is not Phase.APPROVE  # its wait for a person counts nowhere
-        checkpoint = self._stored(name, kind)
-        rejected_before = None if checkpoint else self._stored(name.rejection, Rejection)
-        if rejected_before:
-            self._digest, rejection = rejected_before.seal, rejected_before.value
-            self._finish(name, phase, rejected_before.seconds, rejection.usage)
-            answer = (rejection.usage, rejection.edits, rejection.plan)
-            raise Rejected(rejection.outcome, rejection.reason, rejection.why, "", *answer)
+        checkpoint = self._stored(name, kind) or self._stored(name.rejection, Rejection)
+        rejected: Rejected | None = None
         if checkpoint is None:
             self._begin_part(phase, is_first=True)
             self.usage_log.current_step = str(name)
@@ -96,21 +92,22 @@ class StepRunner:
             try:
                 with timing as taken:
                     value = work(*inputs, **options)
-            except Rejected as rejected:
-                answer = (rejected.usage, rejected.edits, rejected.plan)
-                rejection = Rejection(rejected.outcome, rejected.reason, rejected.why, *answer)
-                self._digest = self._save(name.rejection, rejection, taken.seconds).seal
-                self._finish(name, phase, taken.seconds, rejected.usage)
-                self._count_phase()
-                raise
+                checkpoint = self._save(name, value, taken.seconds)
+            except Rejected as error:
+                rejected, answer = error, (error.usage, error.edits, error.plan)
+                rejection = Rejection(error.outcome, error.reason, error.why, *answer)
+                checkpoint = self._save(name.rejection, rejection, taken.seconds)
             finally:
                 self.is_asking = False
-            checkpoint = self._save(name, value, taken.seconds)
-            self._count_phase()
+            self._remaining -= 1
+        result: Value | Rejection = checkpoint.value
         if is_timed:
-            self._finish(name, phase, checkpoint.seconds, getattr(checkpoint.value, "usage", Usage()))
+            self._finished[name] = (phase, checkpoint.seconds)
+            self.usage_log.answers[name] = getattr(result, "usage", Usage())
         self._digest = checkpoint.seal
-        result: Value = checkpoint.value
+        if isinstance(result, Rejection):
+            answer = (result.usage, result.edits, result.plan)
+            raise rejected or Rejected(result.outcome, result.reason, result.why, "", *answer)
         return result
 
     def gather(
@@ -140,7 +137,7 @@ class StepRunner:
             checkpoint = self._save(name, value, spent)
         assert checkpoint
         if has_worked:
-            self._count_phase()
+            self._remaining -= 1
         self._finished[name], self._digest = (phase, checkpoint.seconds), checkpoint.seal
         return value, step
 
@@ -164,19 +161,16 @@ class StepRunner:
         checkpoints.forget(FAILED)
         try:
             yield
-        except Paused:
-            raise
-        except LimitReached as reached:
-            if reached.stop.reason in RUN_STOP_REASONS:
-                checkpoints.save(FAILED, reached.stop.why, "", 0.0)
-            raise
-        except GoalseekError as error:
-            if error.stop_reason not in (StopReason.DISK, StopReason.NEEDS_HUMAN):
-                checkpoints.save(FAILED, error.message, "", 0.0)
-            raise
         except Exception as error:
-            if machine_error(error) is None:
-                checkpoints.save(FAILED, f"{type(error).__name__}: {error}", "", 0.0)
+            if isinstance(error, LimitReached):
+                why = error.stop.why if error.stop.reason in RUN_STOP_REASONS else ""
+            elif isinstance(error, GoalseekError):
+                why = "" if error.stop_reason in (StopReason.DISK, StopReason.NEEDS_HUMAN) else error.message
+            else:
+                is_passing = isinstance(error, Paused) or machine_error(error)
+                why = "" if is_passing else f"{type(error).__name__}: {error}"
+            if why:
+                checkpoints.save(FAILED, why, "", 0.0)
             raise
 
     def forget_seconds(self) -> None:
@@ -214,9 +208,6 @@ class StepRunner:
         seconds = sum(self.seconds.values()) + self._seconds.uncounted
         return self.usage_log.spending(seconds)
 
-    def _finish(self, name: CheckpointName, phase: Phase, seconds: float, usage: Usage) -> None:
-        self._finished[name], self.usage_log.answers[name] = (phase, seconds), usage
-
     def _begin_part(self, phase: Phase, is_first: bool) -> None:
         if self._remaining == 0:
             raise Paused(phase)
@@ -251,10 +242,6 @@ class StepRunner:
     def _is_up_to_others(self, stop: Stop) -> bool:
         """A step that exceeds a budget only together with running calls waits for them."""
         return stop.reason in (StopReason.TOKENS, StopReason.COST) and self.get_spending().foreseen != Usage()
-
-    def _count_phase(self) -> None:
-        if self._remaining is not None:
-            self._remaining -= 1
 
     def _make_folder(self) -> None:
         make_log_folders(self._project.loaded)

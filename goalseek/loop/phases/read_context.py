@@ -25,16 +25,11 @@ def read_context(iteration: Iteration) -> Context:
     project = iteration.project
     hidden_files.refuse_changed(iteration.config.trees)
     standing, search = iteration.standing.for_run(project.run_id), iteration.config.manifest.search
-    turn = standing.rotation.next_turn(search, project.provider_table().label)
-    return _gather_context(iteration, turn)
+    return gather_context(iteration, standing.rotation.next_turn(search, project.provider_table().label))
 
 
-def read_context_without_turn(iteration: Iteration) -> Context:
-    """For an iteration without a proposal; the ruler may have changed."""
-    return _gather_context(iteration)
-
-
-def _gather_context(iteration: Iteration, turn: Turn | None = None) -> Context:
+def gather_context(iteration: Iteration, turn: Turn | None = None) -> Context:
+    """``turn`` is that of its proposal, if there is one; without one, the ruler may have changed."""
     project, config, workspace = iteration.project, iteration.config, iteration.workspace
     standing = iteration.standing.for_run(project.run_id)
     assert standing.incumbent and standing.baseline and standing.best
@@ -79,14 +74,7 @@ def read_baseline_context(iteration: Iteration) -> Context:
         moment=int(time.time()),
         incumbent_commit=standing.incumbent.commit if standing.incumbent else "",
         incumbent_value=standing.incumbent.value if standing.incumbent else 0.0,
-        baseline_value=0.0,
-        best_value=0.0,
-        stagnation=0,
-        flattened=False,
         program=iteration.config.program,
-        directions=(),
-        files=(),
-        files_total=0,
         commits=_write_artifacts(iteration),
     )
 
