@@ -36,44 +36,29 @@ class FieldForm:
         return dict(self.schema)
 
 
-def _optional(text: Any) -> Any:
-    return None if text == "none" else text
+def _or(word: str, read: _Read, value: Any = None) -> _Read:
+    """``word`` stands for ``value``."""
+    return lambda text: value if text == word else read(text)
 
 
-def _bounded(fits: Callable[[Any], bool], remedy: str, kind: Any = int, none: str | None = None) -> _Read:
+def _fitting(fits: Callable[[Any], Any], remedy: str, kind: Any = object) -> _Read:
+    """Only values of this ``kind`` are asked."""
+
     def read(text: Any) -> Any:
         if isinstance(text, kind) and not fits(text):
             raise ValueError(remedy)
-        return None if none is not None and text == none else text
+        return text
 
     return read
 
 
 def _at_least(minimum: int) -> _Read:
-    return _bounded(lambda count: count >= minimum, f"at least {minimum}")
+    return _fitting(lambda count: count >= minimum, f"at least {minimum}", int)
 
 
-def _duration(text: Any) -> float | None:
-    return None if text in ("none", None) else humanize.parse_duration(text)
-
-
-def _timeout(text: Any) -> float | str | None:
-    return "auto" if text == "auto" else _duration(text)
-
-
-def _agents(text: Any) -> Any:
-    if text != "auto" and (isinstance(text, str) or (isinstance(text, int) and not 1 <= text <= MOST_AT_ONCE)):
-        raise ValueError(f'a number from 1 to {MOST_AT_ONCE}, or "auto"')
-    return text
-
-
-def _moment(text: Any) -> Any:
-    if not isinstance(text, str) or text == "none":
-        return _optional(text)
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError("a date and time, such as 2026-12-01T07:00:00Z") from None
+def is_branch_prefix(text: str) -> bool:
+    part = r"[A-Za-z0-9_-]([A-Za-z0-9._-]*[A-Za-z0-9_-])?"
+    return bool(re.fullmatch(rf"{part}(/{part})*", text)) and not re.search(r"\.\.|\.lock(/|$)|^-", text)
 
 
 def _name(text: Any) -> Any:
@@ -85,21 +70,17 @@ def _name(text: Any) -> Any:
     return text
 
 
-def is_branch_prefix(text: str) -> bool:
-    part = r"[A-Za-z0-9_-]([A-Za-z0-9._-]*[A-Za-z0-9_-])?"
-    return bool(re.fullmatch(rf"{part}(/{part})*", text)) and not re.search(r"\.\.|\.lock(/|$)|^-", text)
-
-
 def _branch_prefix(text: Any) -> Any:
     if not (isinstance(text, str) and is_branch_prefix(text)):
         raise ValueError(f"{text!r} cannot begin the name of a branch; the branch is PREFIX/<name>")
     return text
 
 
-def _folder(text: Any) -> Any:
-    if text == "":
-        raise ValueError('a folder, or "none"')
-    return _optional(text)
+def _moment(text: Any) -> Any:
+    try:
+        return datetime.fromisoformat(text) if isinstance(text, str) else text
+    except ValueError:
+        raise ValueError("a date and time, such as 2026-12-01T07:00:00Z") from None
 
 
 def _folder_path(path: Any) -> Any:
@@ -117,20 +98,7 @@ def _inner_paths(paths: Any) -> Any:
     return tuple(map(_inner_path, paths)) if isinstance(paths, list) else paths
 
 
-def _globs(patterns: Any) -> Any:
-    patterns = _not_only_negations(patterns)
-    if not isinstance(patterns, tuple):
-        return patterns
-    return tuple(normalize_glob(pattern) if isinstance(pattern, str) else pattern for pattern in patterns)
-
-
-def _some(patterns: Any) -> Any:
-    if not patterns:
-        raise ValueError("name at least one")
-    return _not_only_negations(patterns)
-
-
-def _not_only_negations(patterns: Any) -> Any:
+def _patterns(patterns: Any) -> Any:
     if not isinstance(patterns, list):
         return patterns
     if patterns and all(str(pattern).startswith("!") for pattern in patterns):
@@ -138,35 +106,26 @@ def _not_only_negations(patterns: Any) -> Any:
     return tuple(patterns)
 
 
-def _margin(text: Any) -> Any:
-    if not math.isfinite(humanize.parse_share(text, 1.0)):
-        raise ValueError('a finite number, or a percentage such as "0.5%"')
-    return text
+def _some(patterns: Any) -> Any:
+    if not patterns:
+        raise ValueError("name at least one")
+    return _patterns(patterns)
 
 
-def _least_margin(text: Any) -> Any:
-    if humanize.parse_share(text, 1.0) < 0:
-        raise ValueError('zero or more, such as 0.01 or "0.5%"; which way is better, metric.direction says')
-    return text
+def _globs(patterns: Any) -> Any:
+    patterns = _patterns(patterns)
+    if not isinstance(patterns, tuple):
+        return patterns
+    return tuple(normalize_glob(pattern) if isinstance(pattern, str) else pattern for pattern in patterns)
 
 
-def _pair(text: Any) -> Any:
-    if _optional(text) is None:
-        return None
+def _range(text: Any) -> Any:
     is_pair = isinstance(text, list) and len(text) == 2 and all(isinstance(end, int | float) for end in text)
     if not is_pair or not text[0] <= text[1] or text[0] == math.inf or text[1] == -math.inf:
         raise ValueError("two numbers, the lowest and the highest, such as [0.0, 1.0], [0.0, inf] or [-inf, 0.0]")
     if text == [-math.inf, math.inf]:
         raise ValueError("every number lies between -inf and inf: name an end, such as [0.0, inf], or leave it out")
     return tuple(end if math.isfinite(end) else None for end in text)
-
-
-def _endpoint(text: Any) -> Any:
-    if _optional(text) is None:
-        return None
-    if not (isinstance(text, str) and re.fullmatch(r"https?://[^\s/]+\S*", text)):
-        raise ValueError("an address such as http://localhost:8080")
-    return text
 
 
 def _devices(text: Any) -> Any:
@@ -177,11 +136,30 @@ def _devices(text: Any) -> Any:
     raise ValueError('"auto", "none", or a list of paths below /dev')
 
 
-_benches = _bounded(lambda count: 1 <= count <= MOST_AT_ONCE, f"a number from 1 to {MOST_AT_ONCE}")
-_count = _bounded(lambda count: count >= 1, 'at least 1, or "none"', none="none")
-_alpha = _bounded(lambda share: 0 < share <= 0.5, 'more than 0 and at most 0.5, or "auto"', int | float, "auto")
-_cost = _bounded(lambda cost: 0 < cost < math.inf, 'dollars, more than zero, or "none"', int | float, "none")
-_price = _bounded(lambda cost: 0 <= cost < math.inf, "dollars per million tokens, zero or more", int | float)
+def _is_few(count: Any) -> bool:
+    return isinstance(count, int) and 1 <= count <= MOST_AT_ONCE
+
+
+def _is_address(text: Any) -> bool:
+    return isinstance(text, str) and re.fullmatch(r"https?://[^\s/]+\S*", text) is not None
+
+
+_few, _number = f"a number from 1 to {MOST_AT_ONCE}", int | float
+_duration = _or("none", humanize.parse_duration)
+_count = _or("none", _fitting(lambda count: count >= 1, 'at least 1, or "none"', int))
+_agents = _or("auto", _fitting(_is_few, f'{_few}, or "auto"', int | str), "auto")
+_alpha = _or("auto", _fitting(lambda share: 0 < share <= 0.5, 'more than 0 and at most 0.5, or "auto"', _number))
+_cost = _or("none", _fitting(lambda cost: 0 < cost < math.inf, 'dollars, more than zero, or "none"', _number))
+_price = _fitting(lambda cost: 0 <= cost < math.inf, "dollars per million tokens, zero or more", _number)
+_folder = _or("none", _fitting(lambda folder: folder != "", 'a folder, or "none"'))
+_endpoint = _or("none", _fitting(_is_address, "an address such as http://localhost:8080"))
+_margin = _fitting(
+    lambda text: math.isfinite(humanize.parse_share(text, 1.0)), 'a finite number, or a percentage such as "0.5%"'
+)
+_least_margin = _fitting(
+    lambda text: not humanize.parse_share(text, 1.0) < 0,
+    'zero or more, such as 0.01 or "0.5%"; which way is better, metric.direction says',
+)
 _TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
 _DURATION = {**_TEXT_OR_NUMBER, "title": "duration"}
 _MARGIN = {**_TEXT_OR_NUMBER, "title": "number or percentage"}
@@ -201,7 +179,7 @@ _AGENTS: dict[str, Any] = {**_AT_ONCE, "type": ["integer", "string"], "title": '
 Patterns = tuple[str, ...]
 Command = str | tuple[str, ...]
 Seconds = Annotated[float | None, FieldForm(_duration, _DURATION)]
-Timeout = Annotated[float | str | None, FieldForm(_timeout, _DURATION)]
+Timeout = Annotated[float | str | None, FieldForm(_or("auto", _duration, "auto"), _DURATION)]
 Size = Annotated[int, FieldForm(humanize.parse_size, {"type": ["string", "integer"], "title": "size"})]
 Margin = Annotated[float | str, FieldForm(_margin, _MARGIN)]
 LeastMargin = Annotated[float | str, FieldForm(_least_margin, _MARGIN)]
@@ -209,14 +187,14 @@ Count = Annotated[int | None, FieldForm(_count, {"type": ["integer", "string"], 
 Positive = Annotated[int, FieldForm(_at_least(1), {"type": "integer", "minimum": 1})]
 Whole = Annotated[int, FieldForm(_at_least(0), {"type": "integer", "minimum": 0})]
 Agents = Annotated[int | Literal["auto"], FieldForm(_agents, _AGENTS)]
-Benches = Annotated[int, FieldForm(_benches, _AT_ONCE)]
+Benches = Annotated[int, FieldForm(_fitting(_is_few, _few, int), _AT_ONCE)]
 Repeats = Annotated[int, FieldForm(_at_least(2), {"type": "integer", "minimum": 2})]
 Alpha = Annotated[float | None, FieldForm(_alpha, _LIMIT)]
-Amount = Annotated[float | None, FieldForm(_optional, _LIMIT)]
+Amount = Annotated[float | None, FieldForm(_or("none", lambda text: text), _LIMIT)]
 Cost = Annotated[float | None, FieldForm(_cost, _LIMIT)]
 NotNegative = Annotated[float, FieldForm(_price, {"type": "number", "minimum": 0})]
 Endpoint = Annotated[str | None, FieldForm(_endpoint, {"type": "string"})]
-Moment = Annotated[datetime | None, FieldForm(_moment, _MOMENT)]
+Moment = Annotated[datetime | None, FieldForm(_or("none", _moment), _MOMENT)]
 Name = Annotated[str, FieldForm(_name, _NAME)]
 BranchPrefix = Annotated[str, FieldForm(_branch_prefix, {"type": "string", "pattern": "^[A-Za-z0-9._/-]+$"})]
 InnerPath = Annotated[str, FieldForm(_inner_path, _PATH)]
@@ -225,5 +203,5 @@ FolderPath = Annotated[str, FieldForm(_folder_path, _PATH)]
 Globs = Annotated[Patterns, FieldForm(_globs, {"type": "array", "items": {"type": "string", "minLength": 1}})]
 SomePatterns = Annotated[Patterns, FieldForm(_some, {"type": "array", "items": {"type": "string"}, "minItems": 1})]
 Folder = Annotated[str | None, FieldForm(_folder, {"type": "string"})]
-Range = Annotated[tuple[float | None, float | None] | None, FieldForm(_pair, _PAIR)]
+Range = Annotated[tuple[float | None, float | None] | None, FieldForm(_or("none", _range), _PAIR)]
 Devices = Annotated[str | tuple[str, ...], FieldForm(_devices, _DEVICES)]

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from goalseek._version import __version__
-from goalseek.disk import write_atomic
+from goalseek.disk import read_object, write_atomic
 from goalseek.errors import GoalseekError
 from goalseek.humanize import abbreviate
 from goalseek.manifest.tables import Manifest
@@ -56,6 +56,11 @@ class ManifestFile(Struct, frozen=True, dict=True):
         return self.folder / self.manifest.log.home
 
     @functools.cached_property
+    def _own_home(self) -> Path:
+        """``.goalseek/<name>``; with ``log.home = "."`` the manifest's folder itself."""
+        return self.folder if self.manifest.log.home == "." else self.home / self.manifest.project.name
+
+    @functools.cached_property
     def logs(self) -> Path:
         return self._own_home / "logs"
 
@@ -74,11 +79,6 @@ class ManifestFile(Struct, frozen=True, dict=True):
     @functools.cached_property
     def runs(self) -> Path:
         return self._own_home / "runs"
-
-    @functools.cached_property
-    def _own_home(self) -> Path:
-        """``.goalseek/<name>``; with ``log.home = "."`` the manifest's folder itself."""
-        return self.folder if self.manifest.log.home == "." else self.home / self.manifest.project.name
 
 
 def base_of(loaded: ManifestFile, top: Path) -> Path:
@@ -136,11 +136,9 @@ def load(path: Path, previous: ManifestFile | None = None) -> ManifestFile:
     text = _read(path)
     if previous is not None and previous.text == text:
         return previous
-    for cache in _caches(path, text):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            stored = json.loads(cache.read_text())
-            if stored[_CHECKED] == _digest(path, text):
-                return ManifestFile(path, from_plain(Manifest, stored["manifest"]), text)
+    for digest, manifest in _checked_before(path, text):
+        if digest == _digest(path, text):
+            return ManifestFile(path, manifest, text)
     from goalseek.manifest import validation
 
     try:
@@ -157,21 +155,19 @@ def load(path: Path, previous: ManifestFile | None = None) -> ManifestFile:
 def load_last_good(path: Path) -> ManifestFile | None:
     """The last right manifest, from the logs of the climb that its text names."""
     text = _read(path)
-    for cache in _caches(path, text):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            manifest = from_plain(Manifest, json.loads(cache.read_text())["manifest"])
-            if manifest.project.name in text:
-                return ManifestFile(path, manifest)
-    return None
+    known = (manifest for _, manifest in _checked_before(path, text) if manifest.project.name in text)
+    return next((ManifestFile(path, manifest) for manifest in known), None)
 
 
-def _caches(path: Path, text: str) -> Iterator[Path]:
-    """Possible places of a checked manifest: beside the records of any name in the text."""
+def _checked_before(path: Path, text: str) -> Iterator[tuple[str, Manifest]]:
+    """Digest and manifest of each cache beside the records of any name in the text."""
     homes = [".goalseek", *re.findall(r"""\bhome\s*=\s*["']([^"'\n]+)""", text)]
     names = dict.fromkeys(re.findall(r"""\bname\s*=\s*["']([a-z0-9-]+)["']""", text))
     for home in homes:
         for name in names if Path(home).parts else ("",):
-            yield path.parent / home / name / "logs" / _CACHE
+            stored = read_object(path.parent / home / name / "logs" / _CACHE)
+            with contextlib.suppress(ValueError):
+                yield stored.get(_CHECKED, ""), from_plain(Manifest, stored.get("manifest"))
 
 
 def to_toml(plain: dict[str, Any]) -> str:

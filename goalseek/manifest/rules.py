@@ -148,8 +148,7 @@ def check_expressions(location: Location, reading: Reading | Holdout) -> Iterato
             yield (*location, "regex"), f"{reading.regex!r} has {groups} groups; it needs one, around the number"
 
 
-_ONLY_COMMAND = ("ask_plan",)
-_ONLY_OUTER = ("repair", "prompts", "record")
+_ONLY_OUTER = ("fallback", "plan", "repair", "prompts", "record")  # keys of [provider] itself
 _ONLY_PROGRAMS = ("model", "command", "endpoint", "credentials", "billing", "ask_plan")
 _NO_USE = {
     "scripted": _ONLY_PROGRAMS,
@@ -157,11 +156,10 @@ _NO_USE = {
     "replay": (*_ONLY_PROGRAMS, "timeout"),
     "command": ("endpoint",),
 }
-_PLAY_EDITS = ("scripted", "tune")
 
 
-def check_provider_table(location: Location, table: ProviderTable, inner: tuple[str, ...] = ()) -> Iterator[Fault]:
-    """Includes inner tables, which must not set the keys ``inner``."""
+def check_provider_table(location: Location, table: ProviderTable, outer: tuple[str, ...] = ()) -> Iterator[Fault]:
+    """Includes inner tables; none of them may set the keys ``outer``."""
     if table.name == "command" and not table.command:
         yield (*location, "command"), 'is required by the provider "command": ["my-agent", "--edit"]'
     elif table.command is not None and not table.command:
@@ -169,19 +167,20 @@ def check_provider_table(location: Location, table: ProviderTable, inner: tuple[
     if table.name == "replay" and not table.record:
         yield (*location, "record"), 'is required by the provider "replay": the folder in which calls were stored'
     defaults = ProviderTable(name=table.name)
-    for key in _NO_USE.get(table.name, _ONLY_COMMAND):
+    for key in _NO_USE.get(table.name, ("ask_plan",)):
         if getattr(table, key) != getattr(defaults, key):
             yield (*location, key), f"has no use with the provider {table.name!r}"
     for name in table.credentials or ():
         if not re.fullmatch(r"[A-Za-z_]\w*", name) and not name.startswith(("/", "~/")):
             yield (*location, "credentials"), f"{name!r} is neither a variable nor a path beginning with / or ~/"
-    for key in inner:
+    for key in outer:
         is_played = key == "record" and table.name == "replay"
         if getattr(table, key) != getattr(defaults, key) and not is_played:
             yield (*location, key), "belongs in [provider] itself"
             return
-    if table.plan:
-        yield from check_provider_table((*location, "plan"), table.plan, ("plan", *_ONLY_OUTER))
+    if table.plan:  # a planner has its own fallback
+        keys = tuple(key for key in _ONLY_OUTER if key != "fallback")
+        yield from check_provider_table((*location, "plan"), table.plan, keys)
     for index, other in enumerate(table.fallback):
         other_table = ProviderTable(name=other) if isinstance(other, str) else other
         inner_location = (*location, "fallback", index)
@@ -190,11 +189,11 @@ def check_provider_table(location: Location, table: ProviderTable, inner: tuple[
             yield inner_location, f"{other_table.name!r} is asked already"
 
 
-def _check_inner_provider(location: Location, provider: str | ProviderTable) -> Iterator[Fault]:
+def _check_inner_provider(location: Location, provider: str | ProviderTable, *outer: str) -> Iterator[Fault]:
     if provider == "command":
         yield location, 'is a table for the provider "command": { name = "command", command = ["my-agent"] }'
     else:
-        yield from check_provider_table(location, table_of(provider), ("fallback", "plan", *_ONLY_OUTER))
+        yield from check_provider_table(location, table_of(provider), (*outer, *_ONLY_OUTER))
 
 
 def tables_of(table: ProviderTable) -> tuple[ProviderTable, ...]:
@@ -229,12 +228,10 @@ def _check_rotation(search: Search, provider: ProviderTable | None) -> Iterator[
 def _check_review(review: ReviewTable, authors: Sequence[ProviderTable]) -> Iterator[Fault]:
     location = ("review", "provider")
     table = table_of(review.provider)
-    if review.provider == "command":
-        yield location, 'is a table for the provider "command": { name = "command", command = ["my-agent"] }'
-    elif table.name in _PLAY_EDITS:
+    if table.name in ("scripted", "tune"):
         yield location, f"the provider {table.name!r} proposes edits and cannot judge any"
     else:
-        yield from check_provider_table(location, table, ("fallback", "plan", "ask_plan", *_ONLY_OUTER))
+        yield from _check_inner_provider(location, review.provider, "ask_plan")
     if why := own_work_fault(table, authors):
         yield location, why
     if not review.criteria:
