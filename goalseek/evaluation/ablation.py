@@ -22,7 +22,7 @@ from goalseek.project.project import Project
 from goalseek.records import IterationRecord, MeasurementRecord, SettledDifference
 from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.intervals import settle, standard_errors
-from goalseek.statistics.noise import median
+from goalseek.statistics.noise import is_noisy, median
 from goalseek.values import StopReason
 
 PAIRS = 4
@@ -43,13 +43,9 @@ class Ablation(Struct, frozen=True):
     result: str  # of the fresh comparison without those ``left_out``
 
 
-def needs_one_run(metric: Metric, standing: Standing) -> bool:
-    """Whether the same code has always given the same number."""
-    return metric.noise == "none" or (metric.noise == "auto" and not standing.noise.differed)
-
-
 def count_runs(metric: Metric, standing: Standing, changes: int, pairs: int) -> int:
-    return changes + 2 if needs_one_run(metric, standing) else 2 * pairs * (changes + 2)
+    """One of each tree is enough if the same code always gives the same number."""
+    return 2 * pairs * (changes + 2) if is_noisy(metric, standing.noise) else changes + 2
 
 
 def ablate(
@@ -91,7 +87,7 @@ class _Comparison:
         self._chain = chain
         self._pairs = pairs
         self._on_message = on_message
-        self._is_exact = needs_one_run(self._config.manifest.metric, project.standing)
+        self._is_exact = not is_noisy(self._config.manifest.metric, project.standing.noise)
         self._stored: dict[str, deque[MeasuredValue]] = {}
         history, ours = project.ledger.history, (ASKED_BY, project.standing.ruler)
         for run in takewhile(lambda record: not isinstance(record, IterationRecord), history.newest()):

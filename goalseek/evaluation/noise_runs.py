@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import secrets
@@ -15,7 +16,7 @@ from goalseek.evaluation import measurements
 from goalseek.evaluation.measurements import MeasuredValue, Target
 from goalseek.humanize import format_duration
 from goalseek.manifest.tables import Reading
-from goalseek.measurement.metric import NoNumber, read_json, read_text, to_finite
+from goalseek.measurement.metric import NoNumber, read_json, read_result
 from goalseek.phase_values import Failure
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord, MeasurementRecord
@@ -64,20 +65,15 @@ def _value_of(reading: Reading, result: ProgramResult, timeout: float | None) ->
         raise NoNumber(Reason.VERIFY_TIMEOUT, f"the command ran past its limit, {limit}")
     if result.exit_code != 0:
         raise NoNumber(Reason.VERIFY_FAILED, f"the command ended with {result.exit_code}")
-    if reading.source == "wall":
-        return to_finite(reading.name, result.seconds)
-    text = result.stdout.decode("utf-8", "replace")
     if reading.source == "json":
-        return read_json(reading, text)
+        return read_json(reading, result.stdout.decode("utf-8", "replace"))
     try:
-        return read_text(reading, text)
+        return read_result(reading, result)
     except NoNumber as error:
-        try:
-            read_text(reading, result.stderr.decode("utf-8", "replace"))
-        except NoNumber:
-            raise error from None
-        why = f"{error}, but in stderr; end the command with 2>&1"
-        raise NoNumber(error.failure.reason, why) from None
+        with contextlib.suppress(NoNumber):
+            read_result(structs.replace(reading, source="stderr"), result)
+            error = NoNumber(error.failure.reason, f"{error}, but in stderr; end the command with 2>&1")
+        raise error from None
 
 
 def noise_target(project: Project) -> Target:

@@ -16,14 +16,13 @@ from typing import Literal
 from msgspec import Struct, field
 
 from goalseek import disk
-from goalseek.disk import full_disk_error, is_full, recreate_folder, refuse_full, remove_if_exists, write_atomic
 from goalseek.errors import GoalseekError
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate
 from goalseek.locks import exclusive_lock
-from goalseek.manifest.tables import TIME_SOURCES, Manifest, Reading, VerifyCommand
-from goalseek.measurement.metric import NoNumber, RunFolder, read_file, read_text, to_finite
+from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
+from goalseek.measurement.metric import NoNumber, RunFolder, read_file, read_result
 from goalseek.measurement.verifier import (
     Verifier,
     copy_given_folders,
@@ -65,18 +64,16 @@ def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidenc
     number, metric, places = len(evidence.runs) + 1, verifier.manifest.metric, verifier.places
     if number == 1:
         for name in ("verifier.log", "measurements", OUTPUTS):
-            remove_if_exists(run_folder / name)
+            disk.remove_if_exists(run_folder / name)
     artifacts = run_folder / "measurements" / str(number)
     verifier.turn(spec.role or spec.side, number)
     exclusive = exclusive_lock(metric.exclusive, verifier.waiting, verifier.pause)
     with exclusive, LogFile(run_folder / "verifier.log") as log:
         log.write(f"[run {number}: {spec.side}, seed {spec.seed}]\n".encode())
         try:
-            run_setup(verifier, log)
             made = _measure(verifier, spec, log, artifacts)
             if made.failure and not (verifier.bench.is_whole() and (places.scratch / "run").is_dir()):
                 log.write(b"[the bench was removed while it was in use: measured once more]\n")
-                run_setup(verifier, log)
                 made = _measure(verifier, spec, log, artifacts)
         except NoNumber as error:
             made = Evidence((VerifierRun(spec.side, None, spec.seed, 0.0),), failure=error.failure)
@@ -103,11 +100,12 @@ def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidenc
 def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Path) -> Evidence:
     """What the commands wrote into their run folders is copied to ``artifacts``.
 
-    Raises GoalseekError, ``tampered``, for a changed ruler, and OSError if the measurement failed and the disk is full.
+    Raises NoNumber if setup fails, GoalseekError, ``tampered``, for a changed ruler, and OSError if the measurement
+    failed and the disk is full.
     """
+    run_setup(verifier, log)
     places = verifier.places
-    if verifier.refuse_changed:
-        verifier.refuse_changed()
+    verifier.refuse_changed()
     verifier.bench.refuse_other_ruler(verifier.baseline_tree, spec.tree)
     trial = _Trial(verifier, spec, log)
     value: float | None = None
@@ -120,9 +118,8 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
         guards = (guard_values,)
     except NoNumber as error:
         failure = error.failure
-    if verifier.refuse_changed:
-        verifier.refuse_changed()
-    remove_if_exists(artifacts)
+    verifier.refuse_changed()
+    disk.remove_if_exists(artifacts)
     for run_folder in trial.fresh.values():
         try:
             disk.copy_regular_files(run_folder.path, artifacts, None, _ARTIFACTS_LIMIT)
@@ -131,17 +128,17 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
         except disk.SizeExceeded as error:
             log.write(f"[the run folder was not kept whole: {error}]\n".encode())
         except OSError as error:
-            if full_disk_error(error) is None:
+            if disk.full_disk_error(error) is None:
                 raise
-            remove_if_exists(artifacts)
+            disk.remove_if_exists(artifacts)
             log.write(b"[the run folder was not kept: the disk is full]\n")
-    if failure or is_full(places.scratch):
+    if failure or disk.is_full(places.scratch):
         # The disk counts as full only without the candidate's own files.
         verifier.bench.tidy()
         own = (places.scratch / "home", places.scratch / "tmp", places.outputs)
         for folder in filter(Path.is_dir, (*places.run_folders.values(), *own)):
-            recreate_folder(folder)
-        refuse_full(places.scratch)
+            disk.recreate_folder(folder)
+        disk.refuse_full(places.scratch)
     commands = tuple(
         CommandRun(name, result.exit_code, round(result.seconds, 6), result.killed)
         for name, result in trial.results.items()
@@ -180,10 +177,6 @@ class OnceFiles(Struct, frozen=True):
         if command.outputs:
             disk.copy_regular_files(kept_outputs, self.folder / "outputs", matcher(command.outputs))
 
-    def finish(self, numbers: Mapping[str, float]) -> None:
-        stored = {"label": self.label, "numbers": dict(numbers)}
-        write_atomic(self.folder / "done.json", json.dumps(stored), durable=True)
-
 
 def open_once_files(manifest: Manifest, folder: Path, label: str) -> OnceFiles | None:
     """Emptied if it was for another label; None if no command runs once."""
@@ -192,7 +185,7 @@ def open_once_files(manifest: Manifest, folder: Path, label: str) -> OnceFiles |
     stored = disk.read_object(folder / "done.json")
     if stored.get("label") == label and "numbers" in stored:
         return OnceFiles(folder, label, stored["numbers"])
-    recreate_folder(folder)
+    disk.recreate_folder(folder)
     for name in (*KINDS, "outputs"):
         (folder / name).mkdir()
     return OnceFiles(folder, label)
@@ -211,7 +204,7 @@ class _Trial:
         self._outputs, self._stale = verifier.places.outputs, dict[str, str]()
         self.results: dict[str, ProgramResult] = {}
         self.fresh = {kind: RunFolder.make(verifier.places.run_folders[kind]) for kind in KINDS}
-        recreate_folder(self._outputs)
+        disk.recreate_folder(self._outputs)
         label = f"{spec.tree} {verifier.ruler}"
         self._once = open_once_files(verifier.manifest, verifier.bench.folder / "once", label)
         if self._once and self._once.is_done:
@@ -228,7 +221,7 @@ class _Trial:
             for folder in self.fresh.values():
                 disk.empty(folder.path)
             if (metric := verifier.manifest.metric).source == "json":
-                remove_if_exists(self._outputs / metric.path)
+                disk.remove_if_exists(self._outputs / metric.path)
         kind: Kind = "hidden" if command.sees == "hidden" else "both"  # a run folder that no candidate code writes in
         run_folder = self.fresh[kind]
         before = _file_facts(run_folder.path) if command.once else {}
@@ -251,7 +244,7 @@ class _Trial:
             if once:
                 once.take(command, kind, run_folder.path, before, self._outputs)
         except OSError as error:
-            if full_disk_error(error) is None:
+            if disk.full_disk_error(error) is None:
                 raise
             why = f"{command.name}: what it handed on left no room on the disk"
             raise NoNumber(Reason.VERIFY_FAILED, why) from None
@@ -303,31 +296,20 @@ class _Trial:
         }
         if once and not once.is_done:
             path = manifest.metric.path
-            is_stale_metric = any(
-                (kind, path) in once.facts and _file_facts(self.fresh[kind].path).get(path) == once.facts[kind, path]
-                for kind in KINDS
-            )
-            if manifest.metric.source == "json" and is_stale_metric:
+            shown = {(kind, path): _file_facts(self.fresh[kind].path).get(path) for kind in KINDS}
+            if manifest.metric.source == "json" and shown.items() & once.facts.items():
                 why = f"{path} is written by a command that runs once: no repeat would give another number"
                 raise NoNumber(Reason.NO_METRIC, why)
             names = {command.name for command in manifest.commands if command.once}
             printed = [guard.name for guard in manifest.guard if guard.source != "json" and guard.command in names]
-            once.finish({name: guards[name] for name in printed})
+            stored = {"label": once.label, "numbers": {name: guards[name] for name in printed}}
+            disk.write_atomic(once.folder / "done.json", json.dumps(stored), durable=True)
         return value, guards
 
     def _read(self, reading: Reading) -> float:
-        """The number of a command with ``sees = "hidden"`` is never read from candidate code's files. Raises NoNumber.
-
-        Times are taken from outside, in seconds: with the start of sandbox and interpreter, without the making of
-        trees.
-        """
-        if reading.source in TIME_SOURCES:
-            result = self.results[reading.command]
-            return to_finite(reading.name, result.seconds if reading.source == "wall" else result.cpu_seconds)
+        """Raises NoNumber. A number of a command with ``sees = "hidden"`` is not read from candidate code's files."""
         if reading.source != "json":
-            result = self.results[reading.command]
-            printed = result.stdout if reading.source == "stdout" else result.stderr
-            return read_text(reading, printed.decode("utf-8", "replace"))
+            return read_result(reading, self.results[reading.command])
         sees = {command.name: command.sees for command in self._verifier.manifest.commands}
         is_mixed = sees[reading.command] != "hidden"
         run_folders = [self.fresh["hidden"], *([self.fresh["both"]] if is_mixed else [])]
@@ -354,7 +336,7 @@ def _refuse_changed_ruler(verifier: Verifier, command: VerifyCommand) -> None:
 
 
 def move_outputs(source: Path, folder: Path) -> None:
-    remove_if_exists(folder / OUTPUTS)
+    disk.remove_if_exists(folder / OUTPUTS)
     if not source.is_dir() or not any(source.iterdir()):
         return
     try:
@@ -363,4 +345,4 @@ def move_outputs(source: Path, folder: Path) -> None:
         if error.errno != errno.EXDEV:
             raise
         disk.copy_regular_files(source, folder / OUTPUTS)
-        remove_if_exists(source)
+        disk.remove_if_exists(source)

@@ -23,9 +23,10 @@ from msgspec import Struct
 from goalseek.disk import open_regular, recreate_folder
 from goalseek.humanize import abbreviate
 from goalseek.manifest.rules import query_fault
-from goalseek.manifest.tables import Reading
+from goalseek.manifest.tables import TIME_SOURCES, Reading
 from goalseek.phase_values import Failure
 from goalseek.process import seconds_with_sleep
+from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import Reason
 
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")  # not 0,125: that comma is a decimal point
@@ -39,6 +40,10 @@ class NoNumber(Exception):
         self.failure = Failure(reason, why, printed)
 
 
+def _no_metric(reading: Reading, why: str) -> NoNumber:
+    return NoNumber(Reason.NO_METRIC, f"{reading.name}: {why}")
+
+
 def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
     """At ``reading.query`` in a JSON document, or in rows of JSON if ``is_lines``. Raises NoNumber."""
     import jmespath
@@ -46,25 +51,23 @@ def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
     def make_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
         counts = Counter(name for name, _ in members)
         if len(counts) < len(members):
-            twice = counts.most_common(1)[0][0]
-            why = f"{reading.name}: {reading.path} has the key {json.dumps(twice)} twice; write it once"
-            raise NoNumber(Reason.NO_METRIC, why)
+            twice = json.dumps(counts.most_common(1)[0][0])
+            raise _no_metric(reading, f"{reading.path} has the key {twice} twice; write it once")
         return dict(members)
 
     parse = functools.partial(json.loads, object_pairs_hook=make_object)
     try:
         document = [parse(line) for line in text.splitlines() if line.strip()] if is_lines else parse(text)
     except (ValueError, RecursionError) as error:
-        raise NoNumber(Reason.NO_METRIC, f"{reading.name}: {reading.path} is not JSON: {error}") from None
+        raise _no_metric(reading, f"{reading.path} is not JSON: {error}") from None
     try:
         value = jmespath.search(reading.query or "@", document)
     except jmespath.exceptions.JMESPathError as error:
-        why = f"{reading.name}: the query {query_fault(reading.query or '@', error)}"
-        raise NoNumber(Reason.NO_METRIC, why) from None
+        raise _no_metric(reading, f"the query {query_fault(reading.query or '@', error)}") from None
     if value is None:
         keys = [json.dumps(key)[1:-1][:40] for key in document] if isinstance(document, dict) else []
         has = f"; it has: {abbreviate(keys)}" if keys else ""
-        raise NoNumber(Reason.NO_METRIC, f"{reading.name}: {reading.path} has no {reading.query!r}{has}")
+        raise _no_metric(reading, f"{reading.path} has no {reading.query!r}{has}")
     return to_finite(reading.name, value)
 
 
@@ -72,16 +75,27 @@ def read_text(reading: Reading, text: str) -> float:
     """The one group of ``reading.regex``. Raises NoNumber for no match, or for several."""
     matches = [match[1] for match in re.finditer(reading.regex or "", text, re.MULTILINE)]
     if not matches:
-        raise NoNumber(Reason.NO_METRIC, f"{reading.name}: no match of {reading.regex!r} in {reading.source}")
+        raise _no_metric(reading, f"no match of {reading.regex!r} in {reading.source}")
     if len(matches) > 1 and reading.matches == "only":
-        why = f'{reading.name}: {len(matches)} matches of {reading.regex!r}; say matches = "last" to take the last'
-        raise NoNumber(Reason.NO_METRIC, why)
+        hint = 'say matches = "last" to take the last'
+        raise _no_metric(reading, f"{len(matches)} matches of {reading.regex!r}; {hint}")
     try:
         is_grouped = matches[-1] and _THOUSANDS.fullmatch(matches[-1])
         value = float(matches[-1].replace(",", "") if is_grouped else matches[-1])
     except (TypeError, ValueError):
-        raise NoNumber(Reason.NO_METRIC, f"{reading.name}: {matches[-1]!r} is not a number") from None
+        raise _no_metric(reading, f"{matches[-1]!r} is not a number") from None
     return to_finite(reading.name, value)
+
+
+def read_result(reading: Reading, result: ProgramResult) -> float:
+    """The time of a program, or the number in what it printed. Raises NoNumber.
+
+    Times are taken from outside, in seconds: with the start of sandbox and interpreter, without the making of trees.
+    """
+    if reading.source in TIME_SOURCES:
+        return to_finite(reading.name, result.seconds if reading.source == "wall" else result.cpu_seconds)
+    printed = result.stdout if reading.source == "stdout" else result.stderr
+    return read_text(reading, printed.decode("utf-8", "replace"))
 
 
 def to_finite(name: str, value: Any) -> float:
@@ -162,10 +176,9 @@ def read_file(reading: Reading, folders: Sequence[RunFolder], outputs: Path, sta
                 raise StaleFile(why)
         with io.TextIOWrapper(opened, encoding="utf-8", errors="replace") as file:
             if os.fstat(file.fileno()).st_size > _FILE_LIMIT:
-                raise NoNumber(Reason.NO_METRIC, f"{reading.name}: {reading.path} has more than {_FILE_LIMIT} bytes")
+                raise _no_metric(reading, f"{reading.path} has more than {_FILE_LIMIT} bytes")
             return read_json(reading, file.read(), is_lines=reading.path.endswith(".jsonl"))
     except StaleFile as error:
-        why = f"{reading.name}: {reading.path} was not made by this measurement: {error}"
+        raise _no_metric(reading, f"{reading.path} was not made by this measurement: {error}") from None
     except OSError:
-        why = f"{reading.name}: the verifier wrote no {reading.path}"
-    raise NoNumber(Reason.NO_METRIC, why)
+        raise _no_metric(reading, f"the verifier wrote no {reading.path}") from None

@@ -55,7 +55,7 @@ class Verifier(Struct, frozen=True):
     on_output: Callable[[bytes], None]
     waiting: Callable[[str], AbstractContextManager[object]]
     pause: Callable[[], None]
-    refuse_changed: Callable[[], None] | None
+    refuse_changed: Callable[[], None]
     turn: Callable[[str, int], None]
     slot: int
 

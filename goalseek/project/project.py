@@ -268,7 +268,7 @@ class Project:
             waiting=self.activity.waiting,
             pause=self.pause,
             slot=self.lane.slot,
-            refuse_changed=partial(hidden_files.refuse_changed, config.trees) if config.trees.hidden_folder else None,
+            refuse_changed=partial(hidden_files.refuse_changed, config.trees),
         )
 
     def show(self, status: str, iteration: int | None, phase: str | None, **fields: Any) -> None:
