@@ -77,10 +77,8 @@ def _run(arguments: list[str]) -> int:
         gc.enable()
     try:
         code: int = module.run(options)
-    except GoalseekError as error:  # commands quoted in its hint get the -m that this command was given
-        from goalseek.manifest.loading import with_manifest_option
-
-        error.hint = with_manifest_option(error.hint, options.manifest)
+    except GoalseekError as error:
+        error.hint = options.with_manifest(error.hint)
         raise
     return code
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from goalseek.cli.registry import OPTIONS, usage_of
 from goalseek.errors import GoalseekError
-from goalseek.manifest.loading import ManifestFile, find, load, load_last_good
+from goalseek.manifest.loading import ManifestFile, find, load, load_last_good, with_manifest_option
 from goalseek.values import to_plain
 from goalseek.views.terminal_text import Paint, one_line, painter, replace_unprintable
 
@@ -57,6 +57,10 @@ class Options(argparse.Namespace):
     def print_message(self, text: str) -> None:
         if not self.quiet:
             print(replace_unprintable(text), file=sys.stderr)
+
+    def with_manifest(self, text: str) -> str:
+        """Goalseek commands quoted in the text get the -m that this command was given."""
+        return with_manifest_option(text, self.manifest)
 
     def painter(self) -> Paint:
         return painter(sys.stdout, self.color)

@@ -8,12 +8,12 @@ import pytest
 from project import Project, Projects, answer, home, until
 from test_waiting import status
 
-from goalseek.cli.commands import stop
 from goalseek.cli.main import run
 from goalseek.ledger import results_file
 from goalseek.ledger.checkpoints import Seal
 from goalseek.ledger.results_file import History, Snapshot
 from goalseek.locks import Holder
+from goalseek.project import stop
 from goalseek.project.project import Project as OpenProject
 from goalseek.project.stop import request_stop
 from goalseek.proposal import call

@@ -10,7 +10,6 @@ from goalseek.evaluation.rerun import rerun
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.audit import audit
 from goalseek.locks import project_lock
-from goalseek.manifest.loading import ManifestFile
 from goalseek.project.opening import open_project, open_repository
 from goalseek.values import StopReason
 from goalseek.views.terminal_text import one_line
@@ -34,7 +33,17 @@ def run(options: Options) -> int:
             with project_lock(repository.own, doing="audit", manifest=manifest.path.resolve()):
                 report = audit(manifest, repository, options.rebuild)
     if options.rerun is not None:
-        return _rerun(options, manifest)
+        with open_project(manifest, doing="audit --rerun") as project:
+            result = rerun(project, options.rerun, options.print_message)
+        found = result.found
+        seed = "a new seed" if result.seed is None else f"the recorded seed, {result.seed}"
+        within = "the noise" if any(number.is_noise for number in found.numbers) else "what decides"
+        how = {"equal": "the same", "within": f"the same within {within}", "differs": "NOT the same"}[found.how]
+        head = f"iteration {result.iteration}, {result.commit[:12]}, with the pinned verifier and {seed}: {how}"
+        options.print_answer(result, head, *(f"  {one_line(line)}" for line in found.text))
+        if not options.wants_json:
+            options.print_message(f"audit: it took {format_duration(result.seconds)}; nothing was recorded")
+        return BAD_FINDING if found.how == "differs" else 0
     differences = pluralize(len(report.deviations), "difference")
     summary = f"{pluralize(report.records, 'record')}, {differences}; {report.seals}"
     if options.wants_json:
@@ -49,18 +58,3 @@ def run(options: Options) -> int:
             lines.append("".join(legible))
         print("\n".join([*lines, summary]))
     return BAD_FINDING if report.deviations else 0
-
-
-def _rerun(options: Options, manifest: ManifestFile) -> int:
-    with open_project(manifest, doing="audit --rerun") as project:
-        result = rerun(project, options.rerun, options.print_message)
-    if options.wants_json:
-        options.print_answer(result)
-    else:
-        seed = "a new seed" if result.seed is None else f"the recorded seed, {result.seed}"
-        within = "the noise" if any(number.is_noise for number in result.found.numbers) else "what decides"
-        how = {"equal": "the same", "within": f"the same within {within}", "differs": "NOT the same"}[result.found.how]
-        print(f"iteration {result.iteration}, {result.commit[:12]}, with the pinned verifier and {seed}: {how}")
-        print("\n".join(f"  {one_line(line)}" for line in result.found.text))
-        options.print_message(f"audit: it took {format_duration(result.seconds)}; nothing was recorded")
-    return BAD_FINDING if result.found.how == "differs" else 0

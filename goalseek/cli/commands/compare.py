@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from goalseek.cli.options import Options, Parser, refuse
@@ -13,14 +14,10 @@ from goalseek.doctor.doctor import NothingToKeep
 from goalseek.doctor.project_checks import Subject
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation import compare
-from goalseek.evaluation.measurements import MeasuredValue
 from goalseek.humanize import format_distinct, format_duration, format_number, pluralize, time_to_go
 from goalseek.project.opening import open_project
 from goalseek.statistics.intervals import PAIRS
 from goalseek.statistics.noise import median
-
-Pairs = list[tuple[MeasuredValue, MeasuredValue]]
-Revisions = tuple[compare.Revision, compare.Revision]
 
 
 def arguments(parser: Parser) -> None:
@@ -47,7 +44,7 @@ def run(options: Options) -> int:
     if options.wants_json:
         options.apply_query({})
     manifest = options.load_manifest()
-    pairs: Pairs = []
+    pairs: list[compare.Pair] = []
     code = 0
     with contextlib.suppress(NothingToKeep), open_project(manifest, line_view(options), doing="compare") as project:
         names = ["HEAD" if side is None else side for side in (options.before, options.after)]
@@ -66,8 +63,8 @@ def run(options: Options) -> int:
             for pair in compare.measure_pairs(project, before, after, options.count):
                 pairs.append(pair)
                 values = ", ".join(
-                    f"{side.name} {format_number(measurement.value, unit)} ({format_duration(measurement.seconds)})"
-                    for side, measurement in zip((before, after), pair, strict=True)
+                    f"{side.name} {format_number(run.value, unit)} ({format_duration(run.seconds)})"
+                    for side, run in zip((before, after), pair, strict=True)
                 )
                 seconds = median([first.seconds + second.seconds for first, second in pairs])
                 to_go = time_to_go(options.count - len(pairs), seconds)
@@ -84,47 +81,28 @@ def run(options: Options) -> int:
     return code
 
 
-def _print_pairs(options: Options, revisions: Revisions, pairs: Pairs) -> None:
+def _print_pairs(options: Options, revisions: Sequence[compare.Revision], pairs: Sequence[compare.Pair]) -> None:
     manifest = revisions[0].config.manifest
-    metric, columns = manifest.metric, zip(*pairs, strict=True)
+    metric = manifest.metric
     comparison = compare.compare_revisions(metric, pairs)
     settled = comparison.settled
-    sides = list(zip(revisions, columns, (settled.before, settled.after), strict=True))
-    if options.wants_json:
-        names = ("value", "seed", "seconds", "guards")
-        before, after = (
-            {
-                "revision": side.name,
-                "commit": side.commit,
-                "tree": side.tree,
-                "median": middle,
-                "runs": [{name: getattr(run, name) for name in names} for run in runs],
-            }
-            for side, runs, middle in sides
-        )
-        fields: dict[str, Any] = {
-            "metric": metric.name,
-            "direction": metric.direction,
-            "before": before,
-            "after": after,
-            **{name: getattr(settled, name) for name in ("pairs", "difference", "interval", "in_percent")},
-            "better": comparison.better,
-            "is_sure": comparison.is_exact or settled.is_sure,
-            "is_exact": comparison.is_exact,
-        }
-        options.print_answer(fields)
-        return
-    paint = options.painter()
-    titles = [f"{side.name} {side.commit[:12]}" if side.commit else side.name for side in revisions]
     medians = format_distinct(settled.before, settled.after, unit=metric.unit)
-    print(f"{metric.name}, to {metric.direction}:")
-    for title, (_, runs, _), middle in zip(titles, sides, medians, strict=True):
+    titles = [f"{side.name} {side.commit[:12]}" if side.commit else side.name for side in revisions]
+    columns = list(zip(*pairs, strict=True))
+    fields: dict[str, Any] = {"metric": metric.name, "direction": metric.direction}
+    lines = [f"{metric.name}, to {metric.direction}:"]
+    for role, side, title, middle, runs in zip(("before", "after"), revisions, titles, medians, columns, strict=True):
+        fields[role] = {
+            **{"revision": side.name, "commit": side.commit, "tree": side.tree, "median": getattr(settled, role)},
+            "runs": [{name: getattr(run, name) for name in ("value", "seed", "seconds", "guards")} for run in runs],
+        }
         values = " ".join(format_number(run.value) for run in runs)
-        print(f"  {title:<{max(map(len, titles))}}  median {middle:<9} of {values}")
+        lines.append(f"  {title:<{max(map(len, titles))}}  median {middle:<9} of {values}")
     for guard in manifest.guard:
-        values = " and ".join(
-            format_number(median([run.guards[guard.name] for run in runs]), guard.unit) for _, runs, _ in sides
-        )
-        print(f"  {guard.name}: {values}")
+        of_sides = (median([run.guards[guard.name] for run in runs]) for runs in columns)
+        lines.append(f"  {guard.name}: {' and '.join(format_number(value, guard.unit) for value in of_sides)}")
     color = {"after": "green", "before": "red", None: "grey"}[comparison.better]
-    print(paint(comparison.in_words(revisions[0].name, revisions[1].name), color))
+    lines.append(options.painter()(comparison.in_words(revisions[0].name, revisions[1].name), color))
+    fields |= {name: getattr(settled, name) for name in ("pairs", "difference", "interval", "in_percent")}
+    fields |= {"better": comparison.better, "is_sure": comparison.is_exact or settled.is_sure}
+    options.print_answer({**fields, "is_exact": comparison.is_exact}, *lines)

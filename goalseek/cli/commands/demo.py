@@ -18,9 +18,7 @@ from goalseek.git.command import git
 from goalseek.git.location import locate
 from goalseek.humanize import first_sentence, format_duration, format_ranges, pluralize
 from goalseek.manifest import loading
-from goalseek.manifest.loading import ManifestFile
-from goalseek.project import stop
-from goalseek.project.opening import open_project, provider_from_options
+from goalseek.project import opening, stop
 from goalseek.providers.registry import make_permitted_provider
 from goalseek.providers.scripted import read_script
 from goalseek.values import Outcome, Reason
@@ -48,8 +46,10 @@ def templates() -> list[str]:
 def begin_with_template(options: Options, folder: Path) -> int:
     extra = next((key for key in _ANSWERS if getattr(options, key)), "")
     names = templates()
-    refuse((bool(extra), f"goalseek init: --template and {extra} exclude each other", "a template has all answers"))
-    refuse((options.template not in names, f"there is no template {options.template!r}", f"one of {', '.join(names)}"))
+    refuse(
+        (bool(extra), f"goalseek init: --template and {extra} exclude each other", "a template has all answers"),
+        (options.template not in names, f"there is no template {options.template!r}", f"one of {', '.join(names)}"),
+    )
     files = _copy_example(data_folder("fixtures") / "templates" / options.template, folder)
     then = "goalseek doctor, then goalseek iterate -n 20"
     try:
@@ -106,8 +106,8 @@ def run(options: Options) -> int:
     source, manifest = by_name[options.name]
     folder = options.start_folder() / (options.target or f"goalseek-demo-{options.name}")
     path = folder / loading.FILE_NAME
-    loaded = ManifestFile(source / path.name, loading.load(manifest).manifest)
-    override = provider_from_options(loaded, options.provider, None)
+    loaded = loading.ManifestFile(source / path.name, loading.load(manifest).manifest)
+    override = opening.provider_from_options(loaded, options.provider, None)
     if table := override or loaded.manifest.provider:
         make_permitted_provider(loaded, table)  # it can start, or nothing is written
     git("--version")
@@ -126,7 +126,7 @@ def run(options: Options) -> int:
     iterations = f"{pluralize(count, 'iteration')} of goalseek iterate"
     options.print_message(f"{summary_of(source)}\nThe repository is new, in {folder}. It gets {iterations}:")
     began = time.monotonic()
-    with open_live_view(options) as watch, open_project(loaded, watch, override, doing="iterate") as project:
+    with open_live_view(options) as watch, opening.open_project(loaded, watch, override, doing="iterate") as project:
         exit_code = climb(project, stop.Ends(count))
         standing, records = project.standing, [*project.ledger.recent]
     fields = {

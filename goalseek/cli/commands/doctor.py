@@ -8,7 +8,6 @@ from goalseek.cli.options import Options, Parser, add_committed_option
 from goalseek.cli.streams import YES, ask_person
 from goalseek.doctor.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
-from goalseek.manifest.loading import with_manifest_option
 from goalseek.values import to_plain
 from goalseek.views.terminal_text import clean_text
 
@@ -48,7 +47,7 @@ def run(options: Options) -> int:
             lines = [f"{paint(*_MARKS[finding.level])} {finding.place:<12} {first}"]
             lines += [f"  {'':<12} {line}" for line in rest]
             if finding.remedy:
-                remedy = with_manifest_option(finding.remedy, options.manifest)
+                remedy = options.with_manifest(finding.remedy)
                 lines.append(f"  {'':<12} {paint('→ ' + remedy, 'grey')}")
             print("\n".join(lines), flush=True)
     return 0 if is_well else BAD_FINDING

@@ -17,16 +17,13 @@ from goalseek.cli.options import Options, Parser
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.ignore import matcher
 from goalseek.humanize import abbreviate
-from goalseek.measurement.measure import OUTPUTS
-from goalseek.measurement.metric import NoNumber
-from goalseek.measurement.verifier import access_for, copy_given_folders, environment_for, run_setup
+from goalseek.measurement import measure, metric, verifier
 from goalseek.project.config import Config
 from goalseek.project.opening import open_project
 from goalseek.project.project import Project
 from goalseek.providers.registry import manifest_commands
-from goalseek.sandbox import environment
+from goalseek.sandbox import environment, supervisor
 from goalseek.sandbox.policy import ProgramAccess
-from goalseek.sandbox.supervisor import HeadAndTail, launch_in_terminal
 
 
 def arguments(parser: Parser) -> None:
@@ -56,15 +53,15 @@ def run(options: Options) -> int:
             tree, iteration = record.tree_hash, record.iteration
         command = words or [os.environ.get("SHELL", "/bin/sh")]
         # The command gets empty caches: it must not fill those of measurements.
-        policy = structs.replace(project.confines, kept=project.places.scratch / "cache")
+        confines = structs.replace(project.confines, kept=project.places.scratch / "cache")
         if options.who == "verify":
-            place = _verify(project, config, tree, project.run_folder(iteration) / OUTPUTS)
+            place = _verify(project, config, tree, project.run_folder(iteration) / measure.OUTPUTS)
         else:
             place = _agent(project, config, tree)
-        with place as (access, environment, folder):
+        with place as (access, variables, folder):
             access = structs.replace(access, commands=[command, *access.commands])
             try:
-                return launch_in_terminal(policy.launch(access, command, environment, folder))
+                return supervisor.launch_in_terminal(confines.launch(access, command, variables, folder))
             except FileNotFoundError:
                 raise GoalseekError(f"there is no program {command[0]!r}", "goalseek exec -- CMD") from None
 
@@ -78,17 +75,17 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
     *earlier, command = config.manifest.commands
     standing = project.standing
     assert command.sees and standing.baseline
-    verifier = project.verifier(config, standing.ruler, standing.baseline.tree, standing.baseline.seconds)
-    log = HeadAndTail()
+    prepared = project.verifier(config, standing.ruler, standing.baseline.tree, standing.baseline.seconds)
+    log = supervisor.HeadAndTail()
     try:
-        run_setup(verifier, log)  # unless its result for this ruler is kept
-    except NoNumber as error:
+        verifier.run_setup(prepared, log)  # unless its result for this ruler is kept
+    except metric.NoNumber as error:
         printed = log.content().decode("utf-8", "replace").rstrip()
         raise GoalseekError(f"{error}\n{printed}", "correct it, then try again", BAD_FINDING) from None
-    root = verifier.bench.sync_to(command.sees, tree)
+    root = prepared.bench.sync_to(command.sees, tree)
     below = root / project.places.prefix
     if command.sees != "hidden":
-        copy_given_folders(verifier, below)
+        verifier.copy_given_folders(prepared, below)
     if patterns := tuple(pattern for other in earlier for pattern in other.outputs):
         copied = disk.copy_regular_files(outputs, below, matcher(patterns)) if outputs.is_dir() else {}
         missing = [pattern for pattern in patterns if not any(map(matcher((pattern,)), copied))]
@@ -96,16 +93,16 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
             text = f"these outputs of that measurement were not kept: {abbreviate(missing)}; see log.keep_outputs"
             print(f"goalseek: {text}", file=sys.stderr)
     if any(other.keep for other in config.manifest.commands):
-        verifier.bench.forget(command.sees)
+        prepared.bench.forget(command.sees)
     folder = project.places.run_folders["hidden" if command.sees == "hidden" else "both"]
     disk.recreate_folder(folder)
     variables = {"GOALSEEK_RUN_DIR": str(folder), "GOALSEEK_ITERATION": str(standing.next_iteration)}
-    variables = environment_for(verifier, root, {**variables, "GOALSEEK_SEED": "0"})
-    which = f", the last of {len(earlier) + 1} verify commands" if earlier else ""
+    variables = verifier.environment_for(prepared, root, {**variables, "GOALSEEK_SEED": "0"})
     if earlier or sys.stderr.isatty():
+        which = f", the last of {len(earlier) + 1} verify commands" if earlier else ""
         view = f"the view of {command.name}{which}: sees {command.sees}; run folder {folder}"
         print(f"goalseek: {view}", file=sys.stderr)
-    yield access_for(verifier, command, root, terminal=True), variables, below / command.cwd
+    yield verifier.access_for(prepared, command, root, terminal=True), variables, below / command.cwd
 
 
 @contextlib.contextmanager

@@ -9,17 +9,15 @@ import time
 from collections import deque
 from pathlib import Path
 
-from goalseek import humanize, process
+from goalseek import humanize, locks, process
 from goalseek.cli.options import Options, Parser, add_committed_option, add_proposer_options
 from goalseek.cli.watch import open_live_view
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.locks import lock_holder, refuse_locked
 from goalseek.loop.invocation import Invocation
 from goalseek.loop.loop import iterate
 from goalseek.manifest.fields import MOST_AT_ONCE
-from goalseek.manifest.loading import ManifestFile, make_log_folders, with_manifest_option
-from goalseek.project import stop
-from goalseek.project.opening import open_project, open_repository, provider_from_options, refuse_missing_home
+from goalseek.manifest.loading import ManifestFile, make_log_folders
+from goalseek.project import opening, stop
 from goalseek.project.picture import read_picture
 from goalseek.project.project import Project
 
@@ -58,10 +56,10 @@ def run(options: Options) -> int:
     try:
         if options.detach:
             return climb_in_background(options, manifest)
-        override = provider_from_options(manifest, options.provider, options.model)
+        override = opening.provider_from_options(manifest, options.provider, options.model)
         with (
             open_live_view(options) as watch,
-            open_project(manifest, watch, override, options.new, "iterate") as project,
+            opening.open_project(manifest, watch, override, options.new, "iterate") as project,
         ):
             project.is_committed_only, project.is_by_timetable = options.committed, options.no_wait
             return climb(project, stop.Ends(count, seconds, until), options.jobs)
@@ -82,10 +80,10 @@ _LINES_SHOWN = 20
 
 def climb_in_background(options: Options, manifest: ManifestFile) -> int:
     """Waits for its first phase. If it ends before, prints its output and gives its exit code."""
-    with contextlib.closing(open_repository(manifest)) as repository:
+    with contextlib.closing(opening.open_repository(manifest)) as repository:
         own = repository.own
-    refuse_missing_home(manifest)
-    refuse_locked(own, lambda: read_picture(manifest.state).phase_in_words(is_for=True), manifest.path.resolve())
+    opening.refuse_missing_home(manifest)
+    locks.refuse_locked(own, lambda: read_picture(manifest.state).phase_in_words(is_for=True), manifest.path.resolve())
     make_log_folders(manifest)
     log = manifest.logs / "detached.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +91,7 @@ def climb_in_background(options: Options, manifest: ManifestFile) -> int:
     arguments = [word for word in options.command_line if word != "--detach"]
     child = process.detach(arguments, log)
     while child.poll() is None:
-        picture, holder = read_picture(manifest.state), lock_holder(own)
+        picture, holder = read_picture(manifest.state), locks.lock_holder(own)
         if picture.is_at_work and holder and picture.pid == holder.pid == child.pid:
             break
         time.sleep(0.02)
@@ -110,7 +108,7 @@ def climb_in_background(options: Options, manifest: ManifestFile) -> int:
             print(notes, file=sys.stderr)
         words = "watch it: goalseek status, goalseek log --last 5; end it after its iteration: goalseek stop"
         lines = [f"process {child.pid} climbs in the background; what it prints is in {log}"]
-        lines.append(with_manifest_option(words, options.manifest))
+        lines.append(options.with_manifest(words))
     options.print_answer(fields, *lines)
     return 0
 

@@ -13,7 +13,6 @@ from goalseek.errors import GoalseekError
 from goalseek.humanize import format_age, format_number, pluralize
 from goalseek.ledger.results_file import History
 from goalseek.ledger.selection import Selection, parse_since, select_lines, select_records
-from goalseek.manifest.loading import with_manifest_option
 from goalseek.records import IterationSummary
 from goalseek.values import Outcome, Reason
 from goalseek.views.terminal_text import OUTCOME_COLORS, one_line, terminal_width, why_and_title
@@ -55,7 +54,7 @@ def run(options: Options) -> int:
         from goalseek.project.paths import fetch_hint
 
         why = fetch_hint(manifest) or "there are no records yet; goalseek iterate makes the first"
-        options.print_message(with_manifest_option(why, options.manifest))
+        options.print_message(options.with_manifest(why))
     if export:
         count = export(select_records(history, selection))
         if options.json:

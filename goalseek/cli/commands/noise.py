@@ -33,7 +33,6 @@ _LABEL = 15
 _NARROWEST = 40
 _LEAST = 8
 _MARGIN = len("in order  ")
-_ONLY_WITH_RUN = ("regex", "direction", "matches", "timeout")
 _EXAMPLE = "goalseek noise --run CMD --regex 'loss: ([0-9.]+)'"
 
 
@@ -56,16 +55,15 @@ def run(options: Options) -> int:
     refuse((options.count < 2, f"-n {options.count}: noise is seen in two runs at least", "-n 10"))
     if options.command is not None:
         return _repeat_command(options)
-    for name in _ONLY_WITH_RUN:
+    for name in ("regex", "direction", "matches", "timeout"):
         is_given = getattr(options, name) is not None
         refuse((is_given, f"--{name} is for --run; here the manifest says it", "goalseek noise --run CMD"))
     if options.wants_json:
         options.apply_query({})
     with open_project(options.load_manifest(), line_view(options), doing="noise") as project:
         check_fit(subject_of(project, "noise"))
-        target = noise_target(project)
-        manifest, incumbent, objects = target.config.manifest, project.standing.incumbent, project.repository.objects
-        metric = manifest.metric
+        target, incumbent = noise_target(project), project.standing.incumbent
+        manifest, metric = target.config.manifest, target.config.manifest.metric
         commit = incumbent.commit if incumbent else project.repository.head()
         of = f"the incumbent, recorded at {format_number(incumbent.value, metric.unit)}" if incumbent else "HEAD"
         plain = {"metric": metric.name, "direction": metric.direction, "commit": commit}
@@ -79,7 +77,7 @@ def run(options: Options) -> int:
             metric.min_delta,
             manifest.limits.iterations or noise_report.ITERATIONS,
             source=metric.source,
-            fixed_seed=str(fixed_seed_note(objects, target.config, target.tree) or ""),
+            fixed_seed=str(fixed_seed_note(project.repository.objects, target.config, target.tree) or ""),
             draws_seed=draws_seed,
         )
         results = repeat_measurements(project, target, options.count)
@@ -151,7 +149,11 @@ def _print_noise(
     values = [measurement.value for measurement in measurements]
     report = noise_report.noise_report(climb.direction or "maximize", values) if len(values) > 1 else None
     if options.wants_json:
-        options.print_answer({**plain, **_figures(measurements, failures, climb, report)})
+        names = ("value", "seed", "seconds", "before")
+        runs = [{name: getattr(measurement, name) for name in names} for measurement in measurements]
+        failed = [{"reason": failure.reason, "why": failure.why} for failure in failures]
+        fields = {**plain, "runs": runs, "failures": failed, "seconds": seconds}
+        options.print_answer(fields | _figures(climb, report) if report else fields)
     elif report is None:
         count = "1 run" if measurements else "no run"
         options.print_message(f"noise: {count} with a number; it takes at least two to see how much it varies")
@@ -159,7 +161,7 @@ def _print_noise(
         before = sum(measurement.before for measurement in measurements)
         head = f"{what}: {pluralize(len(values), 'run')}"
         head += f", {before} of them made before (-n says how many together)" if before else ""
-        head += f"; one takes about {format_duration(climb.seconds)}"
+        head += f"; one takes about {format_duration(seconds)}"
         head += f"; {len(failures)} failed" if failures else ""
         lines = noise_page(head, report, climb, sys.stdout, options.painter())
         print("\n".join(lines), flush=True)
@@ -168,22 +170,11 @@ def _print_noise(
     return exit_code_of_interrupt(interrupt) if interrupt else BAD_FINDING if failures else 0
 
 
-def _figures(
-    measurements: list[MeasuredValue], failures: list[Failure], climb: PlannedClimb, report: NoiseReport | None
-) -> dict[str, Any]:
-    names = ("value", "seed", "seconds", "before")
-    plain: dict[str, Any] = {
-        "runs": [{name: getattr(measurement, name) for name in names} for measurement in measurements],
-        "failures": [{"reason": failure.reason, "why": failure.why} for failure in failures],
-        "seconds": climb.seconds,
-    }
-    if report is None:
-        return plain
+def _figures(climb: PlannedClimb, report: NoiseReport) -> dict[str, Any]:
     count, wished = climb.iterations, climb.wished_gain(report.middle)
     claimed = noise_report.false_gain(report.sd, count)
     false_keeps = 0.0 if report.deterministic else noise_report.expected_false_keeps(count)
     return {
-        **plain,
         "deterministic": report.deterministic,
         "median": report.middle,
         "in_percent": report.in_percent,

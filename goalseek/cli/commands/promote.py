@@ -143,7 +143,7 @@ def _promotion_maker(
                     which = f"of iterations {', '.join(map(str, taken))}"
                     if taken == kept[: len(taken)]:
                         which = f"up to iteration {taken[-1]}"
-                    rest = with_manifest_option(f"goalseek promote --onto HEAD{_flags(options)}", options.manifest)
+                    rest = options.with_manifest(f"goalseek promote --onto HEAD{_flags(options)}")
                     why = f"HEAD already has the kept changes {which}; the rest: {rest}"
                     return Promotion(base, (), (), why)
         chain = chain_on(objects, tree)
@@ -281,5 +281,5 @@ def _print_promotion(
             + " --ablate" * options.ablate
             + " --squash" * options.squash
         )
-        command = with_manifest_option("goalseek promote --branch NAME", options.manifest)
+        command = options.with_manifest("goalseek promote --branch NAME")
         print(f"this was a preview; to make the commits: {command}{flags}")

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from goalseek import humanize
+from goalseek import disk, humanize
 from goalseek.cli.options import Options, Parser
 from goalseek.cli.streams import print_bytes
-from goalseek.errors import GoalseekError
-from goalseek.humanize import better_or_worse, format_distinct, format_duration, format_number, pluralize
+from goalseek.errors import GitFailed, GoalseekError
+from goalseek.git.command import git
+from goalseek.git.location import locate
+from goalseek.humanize import format_distinct, format_duration, format_number
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.manifest.loading import ManifestFile
 from goalseek.records import IterationRecord
 from goalseek.statistics.guards import describe_bounds
 from goalseek.values import Outcome
 from goalseek.views import terminal_text
-from goalseek.views.terminal_text import OUTCOME_COLORS, one_line, replace_unprintable, terminal_width, wrap
+from goalseek.views.terminal_text import one_line
 
 _DIGITS_MOST = 18
 _LABEL = 11
@@ -47,24 +49,25 @@ def run(options: Options) -> int:
     if options.all and not options.diff:
         raise GoalseekError("--all goes with --diff", f"goalseek show {options.which} --diff --all")
     folder = manifest.runs / f"{record.iteration:04d}"
-    if (options.files is not None or options.output) and not folder.is_dir():
-        raise _missing_artifacts(record)
+    if options.files is not None or options.output or options.plan or options.prompt:
+        from goalseek.ledger import artifacts
+
+        if not folder.is_dir():
+            message = f"the artifacts of iteration {record.iteration} were removed; log.keep_runs says how many stay"
+            in_git = f"what it committed is in git: git show {record.commit_hash}"
+            raise GoalseekError(message, in_git if record.commit_hash else "its record stays")
     parts: dict[str, bytes] = {}
     if options.diff:
         parts["diff"] = _patch_of(manifest, record, folder, options.all)
     if options.plan:
-        parts["plan"] = _artifact(record, folder, "plan.md")
+        parts["plan"] = _artifact(folder, "plan.md")
     if options.prompt:
-        from goalseek.ledger.artifacts import read_prompts
-
-        prompts = read_prompts(folder) or [("prompt", _artifact(record, folder, "prompt.md"))]
+        prompts = artifacts.read_prompts(folder) or [("prompt", _artifact(folder, "prompt.md"))]
         parts["prompt"] = b"".join(f"== {name} ==\n".encode() + text for name, text in prompts)
     if options.output:
-        from goalseek.ledger.artifacts import ATTEMPTS, REVIEWS, list_attempt_files
-
         last = ("provider_output.md", "verifier.log")
-        attempts = [f"{ATTEMPTS}/{name}" for name in list_attempt_files(folder, last)]
-        reviews = [f"{REVIEWS}/{path.name}" for path in sorted((folder / REVIEWS).glob("*.md"))]
+        attempts = [f"{artifacts.ATTEMPTS}/{name}" for name in artifacts.list_attempt_files(folder, last)]
+        reviews = [f"{artifacts.REVIEWS}/{path.name}" for path in sorted((folder / artifacts.REVIEWS).glob("*.md"))]
         texts = []
         for name in (*attempts, *last, *reviews):
             if (folder / name).exists():
@@ -80,21 +83,29 @@ def run(options: Options) -> int:
     for name, content in parts.items():
         if sys.stdout.isatty() or options.color == "always":
             printed = terminal_text.strip_colour(content.decode("utf-8", "replace"))
-            paint = options.painter()
             is_patch = name == "diff"
-            print(terminal_text.paint_patch(printed, paint) if is_patch else replace_unprintable(printed), end="")
+            legible = terminal_text.replace_unprintable(printed)
+            print(terminal_text.paint_patch(printed, options.painter()) if is_patch else legible, end="")
             continue
         shown = terminal_text.escape_controls(content)
         print_bytes(shown)
         if shown != content:
             options.print_message(f"control characters are escaped: the files in {folder} have them as they are")
-    if parts:
-        standing = load_standing(manifest) if options.diff and not options.all and options.which == "best" else None
-        if standing and (standing.keeps > 1 or standing.taken_back):
-            command = with_manifest_option("goalseek show best --diff --all", options.manifest)
+    if options.diff and not options.all and options.which == "best":
+        standing = load_standing(manifest)
+        if standing.keeps > 1 or standing.taken_back:
+            command = options.with_manifest("goalseek show best --diff --all")
             options.print_message(f"only iteration {record.iteration}; from the baseline on: {command}")
-    elif options.files is None:
-        _print_record(options, manifest, record, folder)
+    if not parts and options.files is None:
+        paint, width = options.painter(), terminal_text.terminal_width(sys.stdout)
+        color = terminal_text.OUTCOME_COLORS[record.outcome]
+        lines = [paint(f"iteration {record.iteration}: {record.outcome}, {record.reason}", color)]
+        for label, long in _rows(options, manifest, record):
+            line = one_line(long)
+            first, *rest = terminal_text.wrap(line, max(width - _LABEL - 2, _LEAST)) if width else [line]
+            lines.append(f"  {paint(f'{one_line(label):<{_LABEL - 1}}', 'grey')} {first}")
+            lines += [f"  {'':<{_LABEL}}{piece}" for piece in rest]
+        print("\n".join(lines))
     return 0
 
 
@@ -103,7 +114,7 @@ def _show_settled(options: Options, manifest: ManifestFile) -> int:
         raise GoalseekError("what was settled has pairs, and no artifacts", "goalseek show settled")
     record = load_standing(manifest).settled
     if record is None:
-        raise GoalseekError("the best is not settled", with_manifest_option("goalseek settle", options.manifest))
+        raise GoalseekError("the best is not settled", "goalseek settle")
     rows: list[tuple[str, ...]] = [("pair", "baseline", "best")]
     rows += [(str(number), *format_distinct(*pair, unit=record.unit)) for number, pair in enumerate(record.pairs, 1)]
     lines = [f"{name:>6}  {before:>12}  {after:>12}" for name, before, after in rows]
@@ -154,10 +165,6 @@ def _patch_of(manifest: ManifestFile, record: IterationRecord, folder: Path, is_
             raise GoalseekError("nothing is kept yet", "goalseek log lists what was tried")
         message = f"iteration {record.iteration} has no patch"
         raise GoalseekError(message, "it changed nothing, or its artifacts were removed")
-    from goalseek.errors import GitFailed
-    from goalseek.git.command import git
-    from goalseek.git.location import locate
-
     git_dir = locate(manifest.folder / manifest.manifest.project.repo).git_dir
     how = ("-p", "--binary", "--full-index", "--no-ext-diff", "--no-textconv")
     try:
@@ -167,18 +174,10 @@ def _patch_of(manifest: ManifestFile, record: IterationRecord, folder: Path, is_
         raise GoalseekError(message, "fetch refs/goalseek/*:refs/goalseek/*") from None
 
 
-def _missing_artifacts(record: IterationRecord) -> GoalseekError:
-    message = f"the artifacts of iteration {record.iteration} were removed; log.keep_runs says how many stay"
-    hint = f"what it committed is in git: git show {record.commit_hash}" if record.commit_hash else "its record stays"
-    return GoalseekError(message, hint)
-
-
-def _artifact(record: IterationRecord, folder: Path, name: str) -> bytes:
+def _artifact(folder: Path, name: str) -> bytes:
     try:
         return (folder / name).read_bytes()
     except OSError:
-        if not folder.is_dir():
-            raise _missing_artifacts(record) from None
         raise GoalseekError(f"there is no {folder / name}", "it was never written, or it was pruned") from None
 
 
@@ -191,7 +190,6 @@ def _copy_files(options: Options, folder: Path, target: Path) -> int:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise GoalseekError(f"--files {target}: {error.strerror}", "name a folder that can be made") from None
-    from goalseek import disk
     from goalseek.measurement.measure import OUTPUTS
 
     disk.add_own(target)
@@ -199,47 +197,19 @@ def _copy_files(options: Options, folder: Path, target: Path) -> int:
     for name in ("snapshot", "measurements", OUTPUTS):
         if (folder / name).is_dir():
             count += len(disk.copy_regular_files(folder / name, target / name))
-    options.print_message(f"{pluralize(count, 'file')} in {target}")
+    options.print_message(f"{humanize.pluralize(count, 'file')} in {target}")
     return count
 
 
-def _print_record(options: Options, manifest: ManifestFile, record: IterationRecord, folder: Path) -> None:
-    is_in_tip = options.which in ("best", "baseline")  # nobody has taken these back
-    standing = load_standing(manifest) if manifest.manifest.guard or not is_in_tip else Standing()
-    values = standing.baseline.guards if standing.baseline and standing.epoch == record.epoch else {}
-    guards = {
-        guard.name: f"{format_number(record.guards[guard.name], guard.unit)}; "
-        f"{describe_bounds(guard, values.get(guard.name))}"
-        for guard in manifest.manifest.guard
-        if guard.name in record.guards
-    }
-    history = History(manifest.results)
-    parents = [parent for number in record.stacked if (parent := history.iteration(number))]
-    rows = [*_rows(record, guards, parents)]
-    by = None if is_in_tip else standing.taken_back.get(record.iteration)
-    if by is not None:
-        rows.append(("taken back", f"by iteration {by}: goalseek show {by}"))
-    if not folder.is_dir():
-        rows.append(("artifacts", "not here: older than log.keep_runs, removed, or on another machine"))
-    paint, width = options.painter(), terminal_width(sys.stdout)
-    lines = [paint(f"iteration {record.iteration}: {record.outcome}, {record.reason}", OUTCOME_COLORS[record.outcome])]
-    for label, text in rows:
-        text = one_line(text)
-        for index, piece in enumerate(wrap(text, max(width - _LABEL - 2, _LEAST)) if width else [text]):
-            head = paint(f"{one_line(label):<{_LABEL - 1}}", "grey") if not index and label else " " * (_LABEL - 1)
-            lines.append(f"  {head} {piece}")
-    print("\n".join(lines))
-
-
-def _rows(
-    record: IterationRecord, guards: Mapping[str, str], parents: Sequence[IterationRecord]
-) -> Iterator[tuple[str, str]]:
+def _rows(options: Options, manifest: ManifestFile, record: IterationRecord) -> Iterator[tuple[str, str]]:
     metric = record.metric
     yield "why", record.why
     if record.hypothesis_summary:
         yield "title", record.hypothesis_summary
     if record.tried:
         yield "tried", record.tried
+    history = History(manifest.results)
+    parents = [parent for number in record.stacked if (parent := history.iteration(number))]
     for number, parent in enumerate(parents, 1):  # drawn as the branches of a tree
         branch = "`-" if number == len(parents) else "|-"
         yield "made of", f"{branch} {parent.iteration} {parent.reason}: {parent.why}; {parent.hypothesis_summary}"
@@ -251,10 +221,20 @@ def _rows(
     value, *rest = texts if metric.value is not None else ("none", *texts)
     of = ", the incumbent's median in this comparison" if metric.odds or metric.needed else ""
     against = f", against {rest[0]}{of}" if rest else ""
-    better = f": {format_number(abs(metric.delta), unit)} {better_or_worse(metric.delta)}" if metric.delta else ""
-    needed = f"needed +{format_number(metric.needed, unit)}" if metric.needed else ""
+    better = needed = ""
+    if metric.delta:
+        better = f": {format_number(abs(metric.delta), unit)} {humanize.better_or_worse(metric.delta)}"
+    if metric.needed:
+        needed = f"needed +{format_number(metric.needed, unit)}"
     yield metric.name, ", ".join(filter(None, (f"{value}{against}{better}", humanize.format_odds(metric.odds), needed)))
-    yield from ((name, guards.get(name, format_number(value))) for name, value in record.guards.items())
+    is_in_tip = options.which in ("best", "baseline")  # nobody has taken these back
+    standing = load_standing(manifest) if manifest.manifest.guard or not is_in_tip else Standing()
+    bases = standing.baseline.guards if standing.baseline and standing.epoch == record.epoch else {}
+    guards = {guard.name: guard for guard in manifest.manifest.guard}
+    for name, amount in record.guards.items():
+        guard = guards.get(name)
+        bounds = f"; {describe_bounds(guard, bases.get(name))}" if guard else ""
+        yield name, format_number(amount, guard.unit if guard else "") + bounds
     yield from (("changed", path) for path in record.changed_files)
     yield from (("left out", path) for path in record.dropped_files)
     hashes = (("commit", record.commit_hash), ("revert", record.rollback_commit_hash))
@@ -282,3 +262,7 @@ def _rows(
     yield "seconds", ", ".join(f"{name} {format_duration(spent)}" for name, spent in record.seconds.items())
     yield from (("direction", text) for text in record.directions)
     yield from (("note", text) for text in record.notes)
+    if not is_in_tip and (by := standing.taken_back.get(record.iteration)) is not None:
+        yield "taken back", f"by iteration {by}: goalseek show {by}"
+    if not (manifest.runs / f"{record.iteration:04d}").is_dir():
+        yield "artifacts", "not here: older than log.keep_runs, removed, or on another machine"

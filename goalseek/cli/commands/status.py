@@ -6,13 +6,12 @@ from goalseek.cli.options import Options, Parser
 from goalseek.git.location import locate
 from goalseek.humanize import at_least, format_distinct, format_dollars, format_duration, format_number
 from goalseek.ledger.standing import Standing
-from goalseek.manifest.loading import with_manifest_option
 from goalseek.project.activity import OUTPUT
 from goalseek.project.paths import manifest_of_running_climb
 from goalseek.project.picture import count_stages, describe_end
 from goalseek.project.status import Overview, read_overview
 from goalseek.statistics.rotation import proposer_lines
-from goalseek.views.terminal_text import Paint, one_line
+from goalseek.views.terminal_text import one_line
 
 _TAIL_BYTES = 2**16
 
@@ -41,15 +40,15 @@ def run(options: Options) -> int:
     if options.wants_json:
         options.print_answer({**summary.plain(), "output": printed} if options.output else summary.plain())
         return 0
-    lines = _lines(summary, options.painter(), options.manifest)
+    lines = _lines(summary, options)
     if manifest is not local:
         lines.insert(1, f"  at work in {manifest.folder}")
     print("\n".join([*lines, *(f"  | {line}" for line in printed)]))
     return 0
 
 
-def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
-    picture, standing = summary.picture, summary.standing
+def _lines(summary: Overview, options: Options) -> list[str]:
+    paint, picture, standing = options.painter(), summary.picture, summary.standing
     lines = [f"{paint(summary.project, 'bold')}: {describe_end(picture.status, picture.stop_reason)}"]
     if picture.phase:
         lines[0] += f", in {picture.phase} since {picture.phase_started_at}"
@@ -91,7 +90,7 @@ def _lines(summary: Overview, paint: Paint, manifest: str | None) -> list[str]:
         lines.append(f"  deciding   {summary.cost}")
     lines += readable
     lines += [f"  {paint('warning', 'magenta')}    {text}" for text in summary.warnings]
-    adopts = with_manifest_option("goalseek baseline adopts it", manifest)
+    adopts = options.with_manifest("goalseek baseline adopts it")
     lines += [f"  {paint('differs', 'magenta')}    {name}; {adopts}" for name in summary.differs]
     if picture.under_way:
         from goalseek.views.panel import format_under_way

@@ -6,11 +6,9 @@ from goalseek.cli.options import Options, Parser, add_proposer_options
 from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.errors import GoalseekError, LimitReached, Paused
 from goalseek.git.packing import pack_when_due
-from goalseek.loop.baseline import measure_baseline, refuse_flights
-from goalseek.loop.invocation import limit_stop, recording_end
+from goalseek.loop import baseline, invocation, loop
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import open_pool
-from goalseek.loop.loop import run_iteration
 from goalseek.project.opening import open_project, provider_from_options
 from goalseek.values import Phase, Stop, StopReason
 from goalseek.views.lines import AskingWatch, SandboxWatch
@@ -25,19 +23,19 @@ def run(options: Options) -> int:
     kind = SandboxWatch if options.wants_json else AskingWatch
     watch = kind(options.color, options.quiet or options.wants_json)
     override = provider_from_options(manifest, options.provider, options.model)
-    with open_project(manifest, watch, override, doing="step") as project, recording_end(project):
+    with open_project(manifest, watch, override, doing="step") as project, invocation.recording_end(project):
         check_fit(subject_of(project, "iterate"))
-        refuse_flights(project, "goalseek step")
+        baseline.refuse_flights(project, "goalseek step")
         pack_when_due(project.repository, project.standing.seq, project.watch.on_note)
         try:
             if project.standing.baseline is None:
-                record = measure_baseline(project, phase_limit=1)
+                record = baseline.measure_baseline(project, phase_limit=1)
             else:
                 config = project.config()
-                if stop := limit_stop(project, config):
+                if stop := invocation.limit_stop(project, config):
                     raise _stop_error(stop)
                 with open_pool(project) as pool:
-                    record = run_iteration(Iteration(project, config, pool, phase_limit=1))
+                    record = loop.run_iteration(Iteration(project, config, pool, phase_limit=1))
             done, following = f"{Phase.LOG} (iteration {record.iteration}: {record.outcome})", str(Phase.READ_CONTEXT)
         except LimitReached as reached:
             raise _stop_error(reached.stop) from None

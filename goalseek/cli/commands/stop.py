@@ -8,13 +8,7 @@ from goalseek.cli.options import Options, Parser
 from goalseek.humanize import format_duration
 from goalseek.ledger.checkpoints import Flight
 from goalseek.ledger.results_file import History, load_standing
-from goalseek.manifest.loading import with_manifest_option
-from goalseek.project.approval import commands_for, open_question
-from goalseek.project.opening import open_repository
-from goalseek.project.paths import manifest_of_running_climb
-from goalseek.project.picture import read_picture, seconds_since
-from goalseek.project.progress import median_iteration_seconds
-from goalseek.project.stop import STOPPABLE_SECONDS, read_pending_run, request_stop
+from goalseek.project import approval, opening, paths, picture, progress, stop
 from goalseek.records import IterationRecord
 
 
@@ -23,30 +17,29 @@ def arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> int:
-    manifest = manifest_of_running_climb(options.load_manifest_to_look())
-    picture = read_picture(manifest.state)  # as it is when asked: one that waits has ended a moment later
-    with contextlib.closing(open_repository(manifest)) as repository:
-        holder, run_id = request_stop(repository.own), read_pending_run(repository.own)
-    standing, newest = load_standing(manifest), History(manifest.results).newest()
+    manifest = paths.manifest_of_running_climb(options.load_manifest_to_look())
+    seen = picture.read_picture(manifest.state)  # as it is when asked: one that waits has ended a moment later
+    with contextlib.closing(opening.open_repository(manifest)) as repository:
+        holder, run_id = stop.request_stop(repository.own), stop.read_pending_run(repository.own)
     if holder is None:
-        where = with_manifest_option("goalseek status says where it stands", options.manifest)
+        where = options.with_manifest("goalseek status says where it stands")
         fields = {"asked": False, "holder": None, "usual_seconds": None}
         options.print_answer(fields, f"nothing is running, so there is nothing to stop; {where}")
         return 0
-    usual = median_iteration_seconds(record for record in newest if isinstance(record, IterationRecord))
+    standing, newest = load_standing(manifest), History(manifest.results).newest()
+    run_id = run_id or standing.run_id
+    usual = progress.median_iteration_seconds(record for record in newest if isinstance(record, IterationRecord))
     taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none is over yet"
-    is_waiting = "; waits until " in picture.waits  # for its provider
-    has_several = bool(Flight(manifest.runs, None, run_id or standing.run_id).begun())
-    ends = "finishes what it measures, drops the proposals under way" if has_several else "finishes its iteration"
-    answer = "waits, and stops now" if is_waiting else f"{ends}, then stops; {taking}"
-    lines = [f"asked {holder}: it {answer}"]
-    if picture.silent_since:
-        silence, after = seconds_since(picture.silent_since), format_duration(STOPPABLE_SECONDS)
-        lines.append(
-            f"its provider has printed nothing for {format_duration(silence)}: after {after}, its call is ended"
-        )
-    if question := open_question(manifest.manifest, manifest.runs, standing, run_id or standing.run_id):
-        commands = with_manifest_option(commands_for(question), options.manifest)
-        lines.append(f"it waits for your approval first: {commands}")
+    ends = "finishes its iteration"
+    if Flight(manifest.runs, None, run_id).begun():
+        ends = "finishes what it measures, drops the proposals under way"
+    is_waiting = "; waits until " in seen.waits  # for its provider
+    lines = [f"asked {holder}: it {'waits, and stops now' if is_waiting else f'{ends}, then stops; {taking}'}"]
+    if seen.silent_since:
+        silence = format_duration(picture.seconds_since(seen.silent_since))
+        after = format_duration(stop.STOPPABLE_SECONDS)
+        lines.append(f"its provider has printed nothing for {silence}: after {after}, its call is ended")
+    if question := approval.open_question(manifest.manifest, manifest.runs, standing, run_id):
+        lines.append(f"it waits for your approval first: {options.with_manifest(approval.commands_for(question))}")
     options.print_answer({"asked": True, "holder": str(holder), "usual_seconds": usual}, *lines)
     return 0
