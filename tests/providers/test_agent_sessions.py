@@ -39,12 +39,9 @@ def test_a_repair_goes_on_where_its_apply_was_and_each_is_charged(fake: Fakes, t
     assert session and all(session.name in started.arguments for started in asked.started[1:])
 
 
-@pytest.mark.parametrize("name", GOING_ON)
-def test_a_plan_of_another_provider_is_not_looked_for_in_a_session_without_it(
-    fake: Fakes, tmp_path: Path, name: str
-) -> None:
-    fake(name)
-    asked = Asked(tmp_path, name)
+def test_a_plan_of_another_provider_is_not_looked_for_in_a_session_without_it(fake: Fakes, tmp_path: Path) -> None:
+    fake("claude")
+    asked = Asked(tmp_path, "claude")
     asked.plan()
     asked.apply(Plan("a title", "", provider="another"))
     asked.apply(Plan("a title", "", provider="another"), phase="repair")

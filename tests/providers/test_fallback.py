@@ -35,27 +35,17 @@ class Saying(Provider):
 
     reports_usage = True
 
+    has_login = True  # type: ignore[assignment]
+
     def __init__(self, name: str, *words: Said, has_login: bool = True) -> None:
-        self._name, self._words, self._has_login = name, list(words), has_login
+        self.name, self._words, self.has_login = name, words, has_login  # type: ignore[misc]
         self.calls = 0
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def model(self) -> str:
-        return ""
-
-    @property
-    def has_login(self) -> bool:
-        return self._has_login
 
     def plan(self, call: Call) -> Reply:
         word, more = self._words[min(self.calls, len(self._words) - 1)]
         self.calls += 1
         if word == "answer":
-            return Reply(self._name)
+            return Reply(self.name)
         if word == "no_plan":
             raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, "no plan")
         raise Failed(word, f"reason {self.calls}", **more)  # type: ignore[arg-type]
