@@ -137,23 +137,6 @@ def test_a_holdout_that_an_earlier_version_pinned_holds_no_more_and_a_baseline_a
     assert differing_keys(manifest, Ruler(pinned, "")) == ["verify", "holdout"]
 
 
-def test_an_uncommitted_change_of_the_ruler_is_refused_by_name(project: Project) -> None:
-    project.set_moves(answer(2))
-    for path, code in (
-        ("hidden/judge.sh", "are uncommitted, and each may be part of the verifier"),
-        ("other.txt", "are uncommitted, and each may be part of the verifier"),
-        ("hidden/new", "not committed"),
-    ):
-        project.write({path: "dirty\n"})
-        ended = project.run("iterate")
-        assert ended.exit_code == 2 and path in ended.stderr and code in ended.stderr, ended
-        project.git("stash", "--include-untracked", "--quiet")
-        project.git("stash", "drop", "--quiet")
-        project.set_manifest({})
-        assert project.traces() == []
-    project.climb()
-
-
 def test_what_lies_beside_the_manifest_is_named_first(tmp_path: Path) -> None:
     project = Project.make(tmp_path / "top", FILES | {"other.txt": "1\n"}, below="part")
     (project.top / "README.md").write_text("1\n")
@@ -260,15 +243,20 @@ def test_what_was_kept_is_not_counted_any_more_after_a_baseline_from_other_code(
 
 def test_uncommitted_work_is_named_and_what_is_committed_can_be_measured_all_the_same(project: Project) -> None:
     project.set_moves(answer(2))
-    dirty = {"answer.json": answer(7), "hidden/judge.sh": "exit 1\n", "hidden/new": "1\n"}
+    dirty = {"answer.json": answer(7), "hidden/judge.sh": "exit 1\n", "hidden/new": "1\n", "other.txt": "dirty\n"}
     project.write(dirty)
     refused = project.run("iterate")
-    assert refused.exit_code == 2 and "writable, and not committed either: answer.json" in refused.stderr
+    assert refused.exit_code == 2 and project.traces() == []
+    assert "hidden, but not committed: hidden/new\nwritable, and not committed either: answer.json" in refused.stderr
     assert "goalseek iterate --committed" in refused.stderr
+    (project.folder / "hidden/new").unlink()
+    said = "are uncommitted, and each may be part of the verifier: hidden/judge.sh, other.txt"
+    assert said in project.run("iterate").stderr
+    project.write(dirty)
     assert "✗ committed" in project.run("doctor", "--quick").stdout
     assert "! committed" in project.run("doctor", "--quick", "--committed").stdout
     ended = project.run("iterate", "--committed")
-    said = "hidden/new, hidden/judge.sh, answer.json have uncommitted changes: the baseline is that of HEAD"
+    said = "hidden/new, hidden/judge.sh, other.txt, answer.json have uncommitted changes: the baseline is that of HEAD"
     assert ended.exit_code == 0 and said in ended.stderr
     assert [record["metric"]["value"] for record in project.iterations()] == [1, 2]
     assert {path: (project.folder / path).read_text() for path in dirty} == dirty
