@@ -114,6 +114,7 @@ class Attempts:
     """The attempts of an iteration, in order; each has to pass through ``trying`` before the next."""
 
     def __init__(self, steps: StepRunner, plan: Plan, repair_limit: int | None, manifest: Manifest) -> None:
+        self.plan = plan
         self.notes: tuple[str, ...] = ()  # for the record
         self._made: list[OpenAttempt] = []
         self._next: OpenAttempt | None = OpenAttempt(1, 1, plan)

@@ -47,7 +47,7 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     ruler = take_ruler(project, config)
     made_from = f"{ruler.digest} {project.repository.head()} {source or ''}"
     with open_pool(project) as pool:
-        iteration = Iteration(project, config, pool, None, made_from, phase_limit, is_limited=False)
+        iteration = Iteration(project, config, pool, None, made_from, phase_limit)
         step = iteration.steps.do
         context = step(Phase.READ_CONTEXT, CheckpointName("context"), Context, read_baseline_context, iteration)
         name = CheckpointName("candidate")
@@ -126,7 +126,7 @@ def end_unfinished(project: Project, command: str = "goalseek baseline") -> None
     with open_pool(project) as pool:
         for begun in in_flight(project) or (None,):
             beside = project if pool.is_serial else project.beside(lambda: None)
-            iteration = Iteration(beside, config, pool, begun, is_limited=False)
+            iteration = Iteration(beside, config, pool, begun)
             if candidate := _find_unfinished(iteration):
                 record = record_abandoned(iteration, candidate, why)
                 iteration.lanes.release()
@@ -190,7 +190,7 @@ def record_abandoned(iteration: Iteration, candidate: Candidate, why: str = "") 
     project, standing, lanes = iteration.project, iteration.standing, iteration.lanes
     repository = project.repository
     again = (iteration.begun, f"left behind {candidate.commit}", iteration.phase_limit)
-    iteration = Iteration(project, iteration.config, lanes.pool, *again, is_limited=False)
+    iteration = Iteration(project, iteration.config, lanes.pool, *again)
     iteration.lanes = lanes
     if candidate.parent != standing.tip:
         iteration.stand_at(project.ledger.standing_of_tip(candidate.parent))

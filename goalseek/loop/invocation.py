@@ -21,7 +21,7 @@ from goalseek.git.packing import pack_when_due
 from goalseek.ledger.checkpoints import FAILED, Checkpoints, under_way, unrecorded_seconds
 from goalseek.ledger.standing import Standing
 from goalseek.loop.notify import Notifier
-from goalseek.loop.phases.read_context import count_proposals, played
+from goalseek.loop.phases.read_context import played
 from goalseek.manifest.exposure import EXPOSED, exposing_commands
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.manifest.tables import Manifest, ProviderTable
@@ -181,7 +181,7 @@ class Invocation:
             return None
         turn = standing.rotation.next_turn(project.loaded.manifest.search, project.provider_table().label)
         provider = project.provider().in_turn(turn.names)
-        why = provider.played_out(standing.tried + count_proposals(ahead), played(standing, ahead))
+        why = provider.played_out(standing.tried + sum(not one.stacked for one in ahead), played(standing, ahead))
         hint = "add a [[move]], or a recording" + limits.best_home_hint(standing)
         return Stop(StopReason.FAILURES, why, hint) if why else None
 

@@ -31,12 +31,12 @@ class Iteration:
     one at a time is reviewed and lands. ``standing`` is what its candidates build on: at first that of its beginning,
     after a move that of the move. ``not_stacked`` are sets of rejected changes that PLAN could not merge with each
     other. ``ahead`` are the iterations under way that began before it. ``answers`` are persons' answers by question,
-    ``approved_patches`` the patches that they accepted. ``briefing``, ``plan`` and ``attempts`` are None until their
-    phases ran.
+    ``approved_patches`` the patches that they accepted. ``briefing`` and ``attempts`` are None until their phases ran.
 
     ``begun`` is the stored beginning of an earlier invocation's iteration; without it, this is a new one, at the
-    standing of now. ``source`` is what a baseline is made of, the ruler's digest say: checkpoints of another one are
-    ignored. After ``phase_limit`` phases it raises Paused. Without ``is_limited`` no phase asks the limits of the run.
+    standing of now. ``source`` is what an iteration without a proposal is made of, as a baseline of its ruler:
+    checkpoints of another one are ignored, and no phase asks the limits of the run. After ``phase_limit`` phases it
+    raises Paused.
     """
 
     def __init__(
@@ -47,7 +47,6 @@ class Iteration:
         begun: Begun | None = None,
         source: str = "",
         phase_limit: int | None = None,
-        is_limited: bool = True,
     ) -> None:
         self.project = project
         self.config = config
@@ -56,11 +55,10 @@ class Iteration:
         self.lanes = HeldLanes(project, pool, begun)
         self.standing = project.ledger.standing_at(begun.seq)
         self.phase_limit = phase_limit
-        limits = config.manifest.limits if is_limited else None
+        limits = None if source else config.manifest.limits
         self.steps = StepRunner(project, begun, source, limits, phase_limit, self.lanes.places_of)
         self.folder = self.steps.folder
         self.briefing: Briefing | None = None
-        self.plan: Plan | None = None
         self.not_stacked: tuple[tuple[int, ...], ...] = ()
         self.ahead: tuple[Ahead, ...] = ()
         self.attempts: Attempts | None = None
@@ -77,7 +75,7 @@ class Iteration:
     def begin_attempts(self, plan: Plan) -> Attempts:
         has_repairs = bool(self.provider.repairers) and not plan.stacked
         repair_limit = self.project.provider_table().repair if has_repairs else None
-        self.plan, self.attempts = plan, Attempts(self.steps, plan, repair_limit, self.config.manifest)
+        self.attempts = Attempts(self.steps, plan, repair_limit, self.config.manifest)
         return self.attempts
 
     def stand_at(self, standing: Standing) -> None:
@@ -139,9 +137,9 @@ class Iteration:
     @property
     def as_ahead(self) -> Ahead:
         """What proposals of later iterations may know of it."""
-        if (plan := self.plan) is None or self.attempts is None:
+        if self.attempts is None:
             return Ahead(self.number)
-        prefix, change = self.project.places.prefix, self.attempts.subject.change
+        prefix, plan, change = self.project.places.prefix, self.attempts.plan, self.attempts.subject.change
         files = tuple(edit.path for edit in change.edits) if change else tuple(prefix + path for path in plan.files)
         return Ahead(self.number, change.title if change else plan.title, files, plan.stacked, plan.script)
 

@@ -23,6 +23,7 @@ MAX_SECONDS = 30.0
 _LAST_END = "last_end.json"
 _QUESTIONS = "questions.txt"
 _QUESTIONS_MOST = 100
+Event = Literal["kept", "waiting", "budget", "stopped"]
 
 
 class BestCommit(Struct, frozen=True):
@@ -42,7 +43,7 @@ class Notification(Struct, frozen=True, kw_only=True):
     ``stop_reason`` is "" but at the end. ``best``, ``settled`` and ``holdout`` are the result so far.
     """
 
-    event: Literal["kept", "waiting", "budget", "stopped"]
+    event: Event
     project: str
     why: str
     next: str = ""
@@ -69,38 +70,36 @@ class Notifier(Observer):
         self._asked: dict[int, str] = {}  # the line of each question, by its iteration
 
     def on_budget(self, text: str) -> None:
-        self._notify(event="budget", why=text, line=text)
+        self._notify("budget", text, text)
 
     def on_record(self, record: IterationRecord | SettleRecord | HoldoutRecord) -> None:
         if isinstance(record, IterationRecord) and record.outcome == Outcome.KEPT:
             line = f"iteration {record.iteration} is kept: {record.why}; {record.hypothesis_summary}"
             about = {"iteration": record.iteration, "title": record.hypothesis_summary, "record": record}
-            self._notify(event="kept", why=record.why, line=line, **about)
+            self._notify("kept", record.why, line, **about)
 
     def on_question(self, question: Question) -> None:
         """Sent once, even if it is asked again: the person may be elsewhere."""
         number, why, path = question.iteration, question.verdict.why, self._project.loaded.path
         line = f"iteration {number} waits for you ({why}): goalseek approve {number}, or decline {number}"
         self._asked[number] = line = with_manifest_option(line, path)
-        if self._is_stored_question(question):
-            return
-        following = with_manifest_option(commands_for(question), path)
-        about = {"iteration": number, "title": question.title, "next": following}
-        self._notify(event="waiting", why=why, line=line, **about)
+        if not self._is_stored(_QUESTIONS, question.decided, _QUESTIONS_MOST):
+            following = with_manifest_option(commands_for(question), path)
+            self._notify("waiting", why, line, iteration=number, title=question.title, next=following)
 
     def on_stopped(self, stop: Stop) -> None:
         """The same end with nothing recorded since is not sent again: cron may reach it every minute."""
         is_by_cron = stop.reason == StopReason.COUNT and self._project.is_by_timetable
-        if is_by_cron or self._is_stored_end(stop):
+        why, seq = stop.why.partition("\n")[0], self._project.standing.seq
+        end = to_line({"end": [stop.reason, why, seq, self._project.loaded.manifest.notify]})
+        if is_by_cron or self._is_stored(_LAST_END, end, 1):
             return
-        why = stop.why.partition("\n")[0]
         asked = (line for number, line in self._asked.items() if why.startswith(f"iteration {number} waits"))
         rest = stop.line if EXIT_CODES.get(stop.reason) == 0 else stop.next
         line = next(asked, " · ".join(filter(None, (why, rest))))
-        about = {"stop_reason": str(stop.reason), "next": stop.next, "line": line}
-        self._notify(event="stopped", why=stop.why, **about)
+        self._notify("stopped", stop.why, line, stop_reason=str(stop.reason), next=stop.next)
 
-    def _notify(self, line: str, **fields: Any) -> None:
+    def _notify(self, event: Event, why: str, line: str, **fields: Any) -> None:
         loaded = self._project.loaded
         name = loaded.manifest.project.name
         command = loaded.manifest.notify.command
@@ -109,14 +108,9 @@ class Notifier(Observer):
         try:
             line = f"{name}: {' '.join(line.split())}"
             standing, best = self._project.standing, self._project.standing.best
-            notification = Notification(
-                project=name,
-                line=line,
-                **fields,
-                best=BestCommit(best.iteration, best.value, best.commit) if best else None,
-                settled=standing.settled,
-                holdout=standing.holdout,
-            )
+            fields["best"] = BestCommit(best.iteration, best.value, best.commit) if best else None
+            fields |= {"settled": standing.settled, "holdout": standing.holdout}
+            notification = Notification(event=event, project=name, why=why, line=line, **fields)
             launch, line = notify_launch(loaded), to_line(notification)
             failure = str(launch) if isinstance(launch, Finding) else self._run(command[0], launch, line)
         except (GoalseekError, OSError, ValueError) as error:
@@ -140,24 +134,13 @@ class Notifier(Observer):
             return f"{program} ended with {result.exit_code}" + (f": {lines[-1][:200]}" if lines else "")
         return ""
 
-    def _is_stored_end(self, stop: Stop) -> bool:
-        """Whether this end, with the same ``[notify]``, was sent last; stores that it is."""
-        loaded = self._project.loaded
-        path, why = loaded.logs / _LAST_END, stop.why.partition("\n")[0]
-        line = to_line({"end": [stop.reason, why, self._project.standing.seq, loaded.manifest.notify]})
+    def _is_stored(self, name: str, line: str, most: int) -> bool:
+        """Whether the line is one of the last ``most`` in that file, and is from now on: it was sent already."""
+        path, sent = self._project.loaded.logs / name, []
         with contextlib.suppress(OSError, ValueError):
-            if path.read_text(encoding="utf-8") == line:
-                return True
-        with contextlib.suppress(OSError):
-            write_atomic(path, line)
-        return False
-
-    def _is_stored_question(self, question: Question) -> bool:
-        path, sent = self._project.loaded.logs / _QUESTIONS, []
-        with contextlib.suppress(OSError, ValueError):
-            sent = path.read_text(encoding="utf-8").split()
-        if question.decided in sent:
+            sent = path.read_text(encoding="utf-8").splitlines()
+        if line in sent:
             return True
         with contextlib.suppress(OSError):
-            write_atomic(path, "\n".join([*sent[-_QUESTIONS_MOST:], question.decided, ""]))
+            write_atomic(path, "\n".join([*sent, line][-most:]) + "\n")
         return False

@@ -48,7 +48,7 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
     commit = project.repository.load_commit(str(kept.commit_hash))
     tree = _merge_without(project, kept)
     with open_pool(project) as pool:
-        iteration = Iteration(project, config, pool, None, f"revert {number} {tree}", is_limited=False)
+        iteration = Iteration(project, config, pool, None, f"revert {number} {tree}")
         repository, standing, text = project.repository, iteration.standing, " ".join(why.split())
         step = iteration.steps.do
         context = step(Phase.READ_CONTEXT, CheckpointName("context"), Context, gather_context, iteration)

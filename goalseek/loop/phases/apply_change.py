@@ -60,7 +60,7 @@ def _make_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
     if attempt.moving and not attempt.problem:
         tree = merge_onto_tip(iteration, attempt)
     elif attempt.plan.stacked:
-        tree = merge_stack(iteration, attempt.plan.stacked)
+        _, tree = merge_stack(iteration, attempt.plan.stacked)
     else:
         return _ask_for_change(iteration, attempt)
     folder = attempt.folder_in(iteration.folder)

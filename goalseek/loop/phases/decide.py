@@ -50,9 +50,10 @@ def review_candidate(iteration: Iteration, attempt: OpenAttempt) -> Review:
     """
     change, candidate, decision = attempt.change, attempt.candidate, attempt.decision
     table, value = iteration.config.manifest.review, decision.verdict.value if decision else None
-    assert change and candidate and decision and table and iteration.plan and iteration.briefing and value is not None
+    assert change and candidate and decision and table and iteration.attempts and iteration.briefing
+    assert value is not None
     objects, before, provider = iteration.project.repository.objects, iteration.incumbent.tree, iteration.provider
-    proposal = Plan(change.title, change.text[:MAX_TEXT_BYTES], iteration.plan.files)
+    proposal = Plan(change.title, change.text[:MAX_TEXT_BYTES], iteration.attempts.plan.files)
     patch = objects.patch(before, candidate.tree)
     changed = objects.git("diff-tree", "--numstat", "-r", before, candidate.tree)
     guards = attempt.evidence.guards if attempt.evidence else {}

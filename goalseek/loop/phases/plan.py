@@ -6,7 +6,6 @@ is a pure function of the records, so a killed iteration chooses the same one ag
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -78,21 +77,18 @@ def write_plan(path: Path, plan: Plan) -> None:
 def plan_stack(iteration: Iteration) -> Plan | None:
     """The next stack; None if a proposal is due. Sets that give no new tree go to ``iteration.not_stacked``."""
     project, manifest, standing = iteration.project, iteration.config.manifest, iteration.standing
-    objects = project.repository.objects
-    assert standing.incumbent
+    objects, tip = project.repository.objects, iteration.incumbent.tree
     is_beside_another = any(one.stacked for one in iteration.context.ahead)
     if is_beside_another or not is_stacking(manifest.search, manifest.metric, standing.noise):
         return None
-    records = list(_records_of_tip(iteration))
+    records = _records_of_tip(iteration)
     for _ in range(MOST_MERGES):
         stack = next_stack(records, manifest.metric.direction, standing.noise, iteration.not_stacked)
         if not stack:
             return None
-        members = [record for record in reversed(records) if record.iteration in stack]
-        tree = _merge(iteration, members)
-        history = iteration.project.ledger.history
-        if tree not in ("", standing.incumbent.tree) and not history.measured_in(standing.ruler, tree):
-            paths = [difference.path for difference in objects.differences(standing.incumbent.tree, tree)]
+        members, tree = merge_stack(iteration, stack)
+        if tree not in ("", tip) and not project.ledger.history.measured_in(standing.ruler, tree):
+            paths = [difference.path for difference in objects.differences(tip, tree)]
             *others, last = [str(record.iteration) for record in members]
             titles = "; ".join(record.hypothesis_summary for record in members)
             title = clean_title(f"{', '.join(others)} and {last} together: {titles}")
@@ -103,53 +99,40 @@ def plan_stack(iteration: Iteration) -> Plan | None:
     return None
 
 
-def merge_stack(iteration: Iteration, stack: Stack) -> str:
-    members = [record for record in _records_of_tip(iteration) if record.iteration in stack]
-    return _merge(iteration, members[::-1])
+def merge_stack(iteration: Iteration, stack: Stack) -> tuple[list[IterationRecord], str]:
+    """The iterations of the stack, oldest first, and the tip's tree with all their changes; "" if they conflict."""
+    objects, tip = iteration.project.repository.objects, iteration.incumbent.tree
+    members, tree = [record for record in _records_of_tip(iteration)[::-1] if record.iteration in stack], tip
+    try:
+        for record in members:
+            tree = merge_trees(objects, tip, tree, str(record.tree_hash))
+    except Conflicts:
+        return members, ""
+    return members, tree
 
 
 def merge_onto_tip(iteration: Iteration, attempt: OpenAttempt) -> str:
     """The change on the present tip: rendered from its plan, or merged by git. Raises Rejected if it conflicts."""
     assert attempt.moving
     candidate, before = attempt.moving
-    objects, tip = iteration.project.repository.objects, iteration.incumbent.tree
+    repository, prefix, tip = iteration.project.repository, iteration.project.places.prefix, iteration.incumbent.tree
+    objects, entries = repository.objects, repository.objects.files(tip)
+    files = writable_files(repository, iteration.config.scope, entries)
+    named = (structs.replace(file, path=file.path.removeprefix(prefix)) for file in files)
+    rendered = iteration.provider.render(attempt.plan, named)
+    if rendered is not None:  # the values of ``tune``, for example, are written into the files of the tip
+        contents = {prefix + name: content for name, content in rendered.items()}
+        edits = {path: Entry(entries[path].mode, objects.write_bytes(content)) for path, content in contents.items()}
+        return objects.splice(tip, edits)
     try:
-        return _render_on(iteration, attempt.plan, tip) or merge_trees(objects, before.tree, tip, candidate.tree)
+        return merge_trees(objects, before.tree, tip, candidate.tree)
     except Conflicts as conflicts:
         why = f"it conflicts with what was kept meanwhile: {', '.join(conflicts.files)}"
         raise Rejected(Outcome.SKIPPED, Reason.CONFLICT, why) from None
 
 
-def _render_on(iteration: Iteration, plan: Plan, tree: str) -> str | None:
-    """The tree with files rendered from the plan, such as the values of ``tune``; None if it renders none."""
-    repository, prefix = iteration.project.repository, iteration.project.places.prefix
-    entries = repository.objects.files(tree)
-    files = writable_files(repository, iteration.config.scope, entries)
-    named = (structs.replace(file, path=file.path.removeprefix(prefix)) for file in files)
-    contents = iteration.provider.render(plan, named)
-    if contents is None:
-        return None
-    edits: dict[str, Entry | None] = {}
-    for name, content in contents.items():
-        edits[prefix + name] = Entry(entries[prefix + name].mode, repository.objects.write_bytes(content))
-    return repository.objects.splice(tree, edits)
-
-
-def _records_of_tip(iteration: Iteration) -> Iterator[IterationRecord]:
+def _records_of_tip(iteration: Iteration) -> list[IterationRecord]:
     """Records of tries on its incumbent before it began, newest first."""
     standing, incumbent = iteration.standing, iteration.incumbent
     since = takewhile(lambda record: record.iteration != incumbent.iteration, iteration.project.ledger.recent)
-    return (record for record in since if record.base_commit_hash == incumbent.commit and record.seq <= standing.seq)
-
-
-def _merge(iteration: Iteration, members: Sequence[IterationRecord]) -> str:
-    """The tip's tree with all changes; "" if they conflict."""
-    incumbent, objects = iteration.standing.incumbent, iteration.project.repository.objects
-    assert incumbent
-    tree = incumbent.tree
-    try:
-        for record in members:
-            tree = merge_trees(objects, incumbent.tree, tree, str(record.tree_hash))
-    except Conflicts:
-        return ""
-    return tree
+    return [record for record in since if record.base_commit_hash == incumbent.commit and record.seq <= standing.seq]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Sequence
 
@@ -37,7 +38,7 @@ def gather_context(iteration: Iteration, turn: Turn | None = None) -> Context:
     ending, crashed_in, last_crash = read_crashes(project, standing)
     return Context(
         iteration=iteration.number,
-        attempt=standing.tried + count_proposals(iteration.ahead),
+        attempt=standing.tried + sum(not one.stacked for one in iteration.ahead),
         moment=int(time.time()),
         incumbent_commit=standing.incumbent.commit,
         incumbent_value=standing.incumbent.value,
@@ -79,10 +80,6 @@ def read_baseline_context(iteration: Iteration) -> Context:
     )
 
 
-def count_proposals(ahead: Sequence[Ahead]) -> int:
-    return sum(not one.stacked for one in ahead)
-
-
 def played(standing: Standing, ahead: Sequence[Ahead]) -> Played:
     scripts = tuple(one.script for one in ahead if one.script)
     return Played(standing.script_digest, standing.script_count, scripts)
@@ -90,17 +87,10 @@ def played(standing: Standing, ahead: Sequence[Ahead]) -> Played:
 
 def visible_files(tree: Checkout, scope: Scope) -> tuple[VisibleFile, ...]:
     """The files that the agent sees, writable ones first, at most MAX_VISIBLE_FILES."""
-    writable_paths: list[str] = []
-    others: list[str] = []
-    for path in tree.entries:
-        if scope.kind(path) == "writable":
-            writable_paths.append(path)
-        elif len(others) < MAX_VISIBLE_FILES:
-            others.append(path)
-    paths = (sorted(writable_paths) + sorted(others))[:MAX_VISIBLE_FILES]
-    writable = set(writable_paths)
+    ranked = ((scope.kind(path) != "writable", path) for path in tree.entries)
     return tuple(
-        VisibleFile(quote_path(path), tree.size(path), tree.entries[path].blob, path in writable) for path in paths
+        VisibleFile(quote_path(path), tree.size(path), tree.entries[path].blob, not is_other)
+        for is_other, path in heapq.nsmallest(MAX_VISIBLE_FILES, ranked)
     )
 
 
