@@ -129,6 +129,18 @@ CASES: dict[str, tuple[str, Any, int, str]] = {
         2,
         "hidden/tickets.txt is hidden from the command judge: take it out of scope.hidden, unless it has answers",
     ),
+    "its own code": (
+        "python3: can't open file '/x/grade.py'",
+        {"run": "python3 grade.py", "sees": "hidden"},
+        2,
+        "and it runs grade.py: hide it: name it in scope.hidden",
+    ),
+    "code of its script": (
+        "python3: can't open file '/x/grade.py'",
+        {"run": "sh hidden/run.sh", "sees": "hidden"},
+        2,
+        "and it runs grade.py: hide it: name it in scope.hidden",
+    ),
     "no complaint": ("wrote data/big\njust wrong", {}, 1, ""),
     "in the tree": ("no such file: other.txt", {}, 1, ""),
     "nowhere": ("no such file: nowhere/x", {}, 1, ""),
@@ -146,6 +158,7 @@ def test_what_a_failed_command_misses_is_told_from_what_it_printed(project: Proj
     project.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(library.top), "lib")
     project.write({".gitignore": "data/\nout/\nmixed/\nshared/\n.venv/\n*.csv\n", "mixed/kept": "1\n"})
     project.write({"src/a.c": "", "libs/other.py": "", "hidden/tickets.txt": "1\n"})
+    project.write({"grade.py": "1\n", "hidden/run.sh": "exec python3 grade.py\n"})
     project.git("add", "-f", "mixed/kept")
     project.commit("a tree")
     paths = "hidden/a.csv helper.py weights data/big out/old src/b.h shared/y shared/x mixed/x tool/run forecast.csv"
