@@ -59,45 +59,50 @@ def test_two_commands_keep_code_and_answers_apart_and_one_is_to_be_split() -> No
     assert SPLIT not in notes(manifest(BOTH)).values(), "nothing is hidden"
 
 
+OF_TRAIN = {"source": "cpu", "command": "train"}
+TOOK = Guard(name="took", source="wall", command="train", max=9.0)
+SHORT = "train: very short processes that nobody waits for are not in its processor time"
+SELF = "train {} its own score: self-reported"
+BLIND = "score: sees nothing of the candidate, not even outputs: it cannot judge it"
+KEEPS = "train: what one candidate leaves in build/, the next is measured with"
+FETCHES = "train: has the network: it can fetch an answer, and tell what it saw"
+CHECKED = "train's run time is its score, and the command score checks what it left"
+NEAR = "score: sees only outputs (out/guesses.csv, near.out) and hidden files: none of the candidate's code"
+EXITS = "tests: its success is an exit code, and candidate code can end the process with any"
+TIMED = "time: runs the candidate's program beside the hidden files, which it can read; its time is the score"
+AFTER = ", and the command score checks its output"
+BUILD = replace(TRAIN, name="build", outputs=("build/hits",))
+TIME = VerifyCommand(run="./build/hits < hidden/in > out.txt", name="time", sees="hidden", outputs=("out.txt",))
+BY_HIDDEN = replace(SCORE, name="time", outputs=("near.out",))
+
+
 @pytest.mark.parametrize(
     ("of", "told", "remedy"),
     [
         (manifest(TRAIN, SCORE, guards=(GUARD,)), "train prints its own guard size: self-reported", READ_HIDDEN),
-        (
-            manifest(replace(TRAIN, keep=("build/",)), SCORE),
-            "train: what one candidate leaves in build/, the next is measured with",
-            "take out keep; setup.gives gives each measurement a copy of its own",
-        ),
-        (
-            manifest(replace(TRAIN, network=True), SCORE),
-            "train: has the network: it can fetch an answer, and tell what it saw",
-            "take out network; let setup fetch what is needed",
-        ),
-        (
-            manifest(TRAIN, SCORE, source="wall", command="train"),
-            "train's run time is its score, and the command score checks what it left",
-            "",
-        ),
+        (manifest(replace(TRAIN, keep=("build/",)), SCORE), KEEPS, "take out keep; setup.gives gives each measurement"),
+        (manifest(replace(TRAIN, network=True), SCORE), FETCHES, "take out network; let setup fetch what is needed"),
+        (manifest(TRAIN, SCORE, source="wall", command="train"), CHECKED, ""),
+        (manifest(TRAIN, SCORE, **OF_TRAIN), SHORT, 'add a [[guard]] with source = "wall" and command = "train": it'),
+        (manifest(TRAIN, SCORE, guards=(TOOK,), **OF_TRAIN), SHORT, None),
+        (manifest(TRAIN, source="stdout"), SELF.format("prints"), READ_HIDDEN),
+        (manifest(TRAIN, source="stderr"), SELF.format("prints"), READ_HIDDEN),
+        (manifest(TRAIN), SELF.format("writes"), READ_HIDDEN),
+        (manifest(replace(TRAIN, outputs=("out/**",)), SCORE, path="out/m.json"), SELF.format("writes"), READ_HIDDEN),
+        (manifest(TRAIN, BY_HIDDEN, SCORE), NEAR, ""),
+        (manifest(BY_HIDDEN, SCORE), BLIND, "name what it needs in the outputs of a command before it"),
+        (manifest(replace(TRAIN, outputs=()), SCORE), BLIND, "name what it needs in the outputs of a command"),
+        (manifest(TESTS, TRAIN, SCORE), EXITS, "let it leave a report in `outputs`, and a command that sees"),
+        (manifest(replace(TESTS, sees="both"), TRAIN, SCORE), EXITS, "let it leave a report in `outputs`"),
+        (manifest(replace(TESTS, outputs=("report.xml",)), TRAIN, SCORE), EXITS, None),
+        (manifest(BUILD, TIME, source="wall", command="time"), TIMED, ""),
+        (manifest(BUILD, TIME, source="cpu", command="time"), TIMED, ""),
+        (manifest(BUILD, TIME, SCORE, source="wall", command="time"), f"{TIMED}{AFTER}", ""),
     ],
-    ids=["guard", "keep", "network", "wall"],
 )
-def test_what_weakens_that_is_named(of: Manifest, told: str, remedy: str) -> None:
-    assert notes(of) == {**APART, told: remedy}
-
-
-def test_a_wall_time_beside_it_shows_what_a_processor_time_leaves_out() -> None:
-    tables = {"source": "cpu", "command": "train"}
-    guard = Guard(name="took", source="wall", command="train", max=9.0)
-    told = ": very short processes that nobody waits for are not in its processor time"
-    assert f"train{told}" in notes(manifest(TRAIN, SCORE, **tables))
-    assert f"train{told}" not in notes(manifest(TRAIN, SCORE, guards=(guard,), **tables))
-
-
-def test_a_number_that_the_candidate_prints_or_writes_is_self_reported() -> None:
-    for source, verb in (("stdout", "prints"), ("stderr", "prints"), ("json", "writes")):
-        assert notes(manifest(TRAIN, source=source))[f"train {verb} its own score: self-reported"] == READ_HIDDEN
-    found = notes(manifest(replace(TRAIN, outputs=("out/**",)), SCORE, path="out/metrics.json"))
-    assert "train writes its own score: self-reported" in found
+def test_what_weakens_that_is_named(of: Manifest, told: str, remedy: str | None) -> None:
+    found = notes(of).get(told)
+    assert found is None if remedy is None else found is not None and found.startswith(remedy) and (remedy or not found)
 
 
 def test_a_time_that_nothing_checks_says_how_to_check_it() -> None:
@@ -109,19 +114,8 @@ def test_a_time_that_nothing_checks_says_how_to_check_it() -> None:
     checked = (replace(TRAIN, outputs=("out/**",)), SCORE)
     assert unchecked_time(manifest(*checked, source="wall", command="train")) is None
     assert unchecked_time(manifest(TRAIN)) is None
-
-
-def test_a_timed_program_is_the_candidates_and_reads_what_is_hidden() -> None:
-    build = replace(TRAIN, name="build", outputs=("build/hits",))
-    timed = VerifyCommand(run="./build/hits hidden/in > out.txt", name="time", sees="hidden", outputs=("out.txt",))
-    said = "time: runs the candidate's program beside the hidden files, which it can read; its time is the score"
-    for source in ("wall", "cpu"):
-        found = notes(manifest(build, timed, SCORE, source=source, command="time"))
-        assert found[f"{said}, and the command score checks its output"] == ""
-        assert said in notes(manifest(build, timed, source=source, command="time"))
-        told = unchecked_time(manifest(build, timed, source=source, command="time"))
-        assert told and told.remedy == CHECK_OUTPUT
-    assert not any("none of the candidate's code" in text and text.startswith("time") for text in found)
+    told = unchecked_time(manifest(BUILD, TIME, source="wall", command="time"))
+    assert told and told.remedy == CHECK_OUTPUT
 
 
 @pytest.mark.parametrize(
@@ -138,8 +132,6 @@ def test_a_timed_program_is_the_candidates_and_reads_what_is_hidden() -> None:
     ids=["text", "words", "checksum", "both", "script and input", "shell script", "script of checksums"],
 )
 def test_an_answer_that_the_timed_program_can_read_is_named(check: Any, read: list[str], tmp_path: Path) -> None:
-    build = replace(TRAIN, name="build", outputs=("build/hits",))
-    timed = VerifyCommand(run="./build/hits < hidden/in > out.txt", name="time", sees="hidden", outputs=("out.txt",))
     texts = {
         "check.py": "for x in open('hidden/in'): assert (Path(__file__).parent / 'gold.txt').exists(), x",
         "check.sh": 'here=$(dirname "$0")\ndiff out.txt "$here/expected.txt"',
@@ -151,10 +143,10 @@ def test_an_answer_that_the_timed_program_can_read_is_named(check: Any, read: li
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     later = VerifyCommand(run=check, name="check", sees="hidden")
-    of = manifest(build, timed, later, source="wall", command="time")
+    of = manifest(BUILD, TIME, later, source="wall", command="time")
     found = [(one.text, one.remedy) for one in [readable_answers(of, hidden)] if one]
     assert found == [(f"time: the timed program can read {path}", HASH_INSTEAD) for path in read]
-    assert readable_answers(manifest(build, timed, later), hidden) is None, "no time is the score"
+    assert readable_answers(manifest(BUILD, TIME, later), hidden) is None, "no time is the score"
 
 
 @pytest.mark.parametrize(
@@ -168,30 +160,10 @@ def test_an_answer_that_the_timed_program_can_read_is_named(check: Any, read: li
 )
 def test_a_time_of_the_check_itself_is_named(timed: str, run: str, is_own: bool, tmp_path: Path) -> None:
     (tmp_path / "check.sh").write_text("./build/hits < hidden/in\n")
-    build = replace(TRAIN, name="build", outputs=("build/hits",))
-    runs = VerifyCommand(run="./build/hits < hidden/in > out.txt", name="time", sees="hidden", outputs=("out.txt",))
-    of = manifest(build, runs, VerifyCommand(run=run, name="check", sees="hidden"), source="wall", command=timed)
+    of = manifest(BUILD, TIME, VerifyCommand(run=run, name="check", sees="hidden"), source="wall", command=timed)
     found = {one.text: one.remedy for one in describe_separation(of, {"hidden/check.sh": tmp_path / "check.sh"})}
     said = "check: its own time is the score, and it does not run build/hits"
     assert found.get(said) == ('time the program itself: metric.command = "time"' if is_own else None)
-
-
-def test_outputs_of_a_hidden_command_are_among_those_that_a_later_one_sees() -> None:
-    middle = replace(SCORE, name="time", outputs=("near.out",))
-    text = "score: sees only outputs (out/guesses.csv, near.out) and hidden files: none of the candidate's code"
-    assert notes(manifest(TRAIN, middle, SCORE))[text] == ""
-    assert "score: sees nothing of the candidate, not even outputs: it cannot judge it" in notes(
-        manifest(middle, SCORE)
-    )
-
-
-def test_an_exit_code_and_a_command_that_sees_nothing_are_no_proof() -> None:
-    told = "tests: its success is an exit code, and candidate code can end the process with any"
-    assert "a report in `outputs`" in notes(manifest(TESTS, TRAIN, SCORE))[told]
-    assert told in notes(manifest(replace(TESTS, sees="both"), TRAIN, SCORE))
-    assert told not in notes(manifest(replace(TESTS, outputs=("report.xml",)), TRAIN, SCORE))
-    told = "score: sees nothing of the candidate, not even outputs: it cannot judge it"
-    assert notes(manifest(replace(TRAIN, outputs=()), SCORE))[told]
 
 
 def test_what_to_change_after_a_cheat_won_fits_the_metrics_source() -> None:
