@@ -85,88 +85,105 @@ def test_the_incumbent_is_measured_once_more_and_the_climb_goes_on(tmp_path: Pat
     assert case.records()[-1]["iteration"] == 2
 
 
+SURVIVES = 'if grep -qx 5 answer.txt; then echo "score: {}"; else echo "score: {}"; fi'
+UNREAD = "the verifier does not read the candidate"
+BETTER = "garbage is better than your code: every writable file filled with garbage: the number goes to 135 from 96"
+
+
 @pytest.mark.parametrize(
-    ("judge", "told"),
+    ("judge", "metric", "is_fit", "told", "remedy"),
     [
-        ('if grep -qx 5 answer.txt; then echo "score: 5"; else echo "score: 0"; fi', "the number goes to 0"),
-        ('test -f answer.txt && echo "score: 5"', "deleted"),
-        ('echo "score: $GOALSEEK_SEED"', ""),
-        ('echo ran >> "{runs}"; echo "score: 5"', ""),
+        (SURVIVES.format(5, 0), "", True, "every writable file filled with garbage: the number goes to 0", ""),
+        ('test -f answer.txt && echo "score: 5"', "", True, "every writable file deleted", ""),
+        ('echo "score: $GOALSEEK_SEED"', "", False, UNREAD, "make the verifier run or read the writable files"),
+        (
+            'echo ran >> "{runs}"; echo "score: 5"',
+            "",
+            False,
+            UNREAD,
+            "make the verifier run or read the writable files",
+        ),
+        (SURVIVES.format(96, 135), "", False, BETTER, 'is metric.direction = "maximize" right?'),
+        (SURVIVES.format(96, 135), ", min_delta = 200", True, "every writable file filled with garbage", ""),
+        (SURVIVES.format(96, 135), ", valid = [90, 100]", True, "every writable file filled with garbage", ""),
     ],
-    ids=["survives", "there", "random", "constant"],
+    ids=["survives", "there", "random", "constant", "better", "better by little", "not valid"],
 )
-def test_a_verifier_that_survives_garbage_may_move_but_a_number_of_nothing_may_not(
-    tmp_path: Path, judge: str, told: str
+def test_a_verifier_that_survives_garbage_may_move_but_not_be_better_and_a_number_of_nothing_may_not(
+    tmp_path: Path, judge: str, metric: str, is_fit: bool, told: str, remedy: str
 ) -> None:
-    case = make_case(tmp_path, judge)
+    case = make_case(tmp_path, judge, metric)
     ended = case.run("--json", "doctor")
-    assert (ended.exit_code, bad(ended)) == ((0, []) if told else (1, ["sabotage"])), ended.stdout
     (found,) = findings(ended)["sabotage"]
-    assert told in found["text"]
-    if not told:
-        assert "does not read the candidate" in found["text"] and found["remedy"]
+    assert (ended.exit_code, bad(ended)) == ((0, []) if is_fit else (1, ["sabotage"])), ended.stdout
+    assert found["text"].startswith(told) and found["remedy"].startswith(remedy) and bool(remedy) != is_fit
+    if told == UNREAD:
         assert case.traces() == []
         assert case.count() == (5 if "{runs}" in judge else 0), "two numbers and three breakages"
 
 
-@pytest.mark.parametrize("metric", ["", ", min_delta = 200", ", valid = [90, 100]"], ids=["", "small", "not valid"])
-def test_garbage_that_is_better_than_the_code_is_a_cross_where_it_would_be_kept(tmp_path: Path, metric: str) -> None:
-    case = make_case(tmp_path, 'if grep -qx 5 answer.txt; then echo "score: 96"; else echo "score: 135"; fi', metric)
-    ended = case.run("--json", "doctor")
-    (found,) = findings(ended)["sabotage"]
-    assert (ended.exit_code, found["ok"]) == ((0, True) if metric else (1, False)), ended.stdout
-    if not metric:
-        assert found["text"].startswith("garbage is better than your code: every writable file filled with garbage")
-        assert found["text"].endswith("the number goes to 135 from 96") and "metric.direction" in found["remedy"]
-
-
-def test_who_may_propose_is_tune_only_where_constants_are_marked(tmp_path: Path) -> None:
+def test_who_may_propose_is_said_and_a_provider_that_cannot_start_is_found_while_the_rest_is_tried(
+    tmp_path: Path,
+) -> None:
     case = make_case(tmp_path)
+
+    def told(*options: str, **files: str) -> dict[str, Any]:
+        case.write(**files)
+        case.commit()
+        ended = case.run("--json", "doctor", *options)
+        found = findings(ended)["provider"][0]
+        assert bad(ended) == ([] if found["ok"] else ["provider"])
+        return found
+
     (found,) = findings(case.run("--json", "doctor", "--quick"))["provider"]
     agent = "goalseek iterate --provider NAME takes an agent (goalseek help agents)"
     assert found["ok"] and found["remedy"] == f"{agent}, or a program of yours (goalseek help providers)"
-    (case.folder / "answer.txt").write_text("5  # goalseek: int 1..9\n")
-    case.commit()
-    (found,) = findings(case.run("--json", "doctor", "--quick"))["provider"]
+    text = case.manifest.read_text()
+    scripted, tune = 'name = "scripted"\nscript = "gone.toml"', 'name = "tune"'
+    assert "gone.toml" in told("--quick", goalseek_toml=f"{text}[provider]\n{scripted}\n")["text"]
+    assert "no constant is marked" in told("--quick", goalseek_toml=f"{text}[provider]\n{tune}\n")["text"]
+    found = told("--quick", goalseek_toml=text, answer_txt="5  # goalseek: int 1..9\n")
     assert found["remedy"].startswith("goalseek iterate --provider tune, or a program of yours")
+    program = 'name = "command"\ncommand = ["no-such-agent"]'
+    assert "no-such-agent" in told(goalseek_toml=f"{text}[provider]\n{program}\n", answer_txt="5\n")["text"]
+    assert case.count() == 3
+
+
+def told_of(
+    manifest: Manifest, place: str, *made: tuple[float, float], recorded: tuple[float | None, ...] = ()
+) -> list[Finding]:
+    """What is said of two runs, each a value and its seconds."""
+    known = [MeasuredValue(value, {}, (), seconds) for value, seconds in made]
+    return [one for one in describe_numbers(manifest, known, recorded) if one.place == place]
 
 
 def test_a_share_of_few_cases_is_repeatable_and_not_general(tmp_path: Path) -> None:
-    case = make_case(tmp_path)
-    manifest = load(case.folder / "goalseek.toml").manifest
-
-    def said(value: float, *recorded: float | None, other: float | None = None, of: Manifest = manifest) -> list[str]:
-        numbers = (value, value if other is None else other)
-        known = [MeasuredValue(one, {}, (), 1.0) for one in numbers]
-        return [one.text for one in describe_numbers(of, known, recorded) if one.place == "steps"]
-
-    text = "1 case of 8 is a step of 0.125: it repeats, and says little of other cases"
+    manifest = load(make_case(tmp_path).manifest).manifest
     few, many = (replace(manifest, metric=replace(manifest.metric, examples=count)) for count in (8, 100))
-    assert said(0.375, of=few) == said(0.5, None, 0.625, 1.0) == [text]
-    assert (
-        not said(0.375)
-        and not said(0.5, 0.625, 1.0, of=many)
-        and not said(0.375, 0.4567)
-        and not said(0.375, other=0.5)
-        and not said(1.375)
-    )
-    assert not said(0.375, of=replace(manifest, holdout=Holdout(command="final")))
+    text = "1 case of 8 is a step of 0.125: it repeats, and says little of other cases"
+    for of, value, other, recorded, is_told in (
+        (few, 0.375, 0.375, (), True),
+        (manifest, 0.5, 0.5, (None, 0.625, 1.0), True),
+        (manifest, 0.375, 0.375, (), False),
+        (many, 0.5, 0.5, (0.625, 1.0), False),
+        (manifest, 0.375, 0.375, (0.4567,), False),
+        (manifest, 0.375, 0.5, (), False),
+        (manifest, 1.375, 1.375, (), False),
+        (replace(few, holdout=Holdout(command="final")), 0.375, 0.375, (), False),
+    ):
+        found = told_of(of, "steps", (value, 1.0), (other, 1.0), recorded=recorded)
+        assert [one.text for one in found] == [text] * is_told
 
 
 def test_equal_numbers_of_long_runs_are_a_hint_of_a_fixed_seed(tmp_path: Path) -> None:
-    manifest = load(make_case(tmp_path).folder / "goalseek.toml").manifest
+    manifest = load(make_case(tmp_path).manifest).manifest
     manifest = replace(manifest, metric=replace(manifest.metric, source="wall"))
-
-    def said(place: str, *made: tuple[float, float]) -> list[Finding]:
-        known = [MeasuredValue(value, {}, (), seconds) for value, seconds in made]
-        return [one for one in describe_numbers(manifest, known, ()) if one.place == place and one.remedy]
-
-    (found,) = said("seed", (5.0, 6.0), (5.0, 7.0))
+    (found,) = told_of(manifest, "seed", (5.0, 6.0), (5.0, 7.0))
     assert found.ok and "pass $GOALSEEK_SEED on, or the climb will fit that one seed" in found.remedy
-    assert not said("seed", (5.0, 1.0), (5.0, 1.0)) and not said("seed", (5.0, 6.0), (6.0, 7.0))
-    wide = 'metric.source = "cpu"'
-    assert wide not in [one.remedy for one in said("noise", (5.0, 6.0), (5.5, 7.0))]
-    assert wide in [one.remedy for one in said("noise", (5.0, 6.0), (6.0, 7.0)) if one.ok]
+    assert not told_of(manifest, "seed", (5.0, 1.0), (5.0, 1.0)) + told_of(manifest, "seed", (5.0, 6.0), (6.0, 7.0))
+    for value, is_told in ((5.5, False), (6.0, True)):
+        remedies = [one.remedy for one in told_of(manifest, "noise", (5.0, 6.0), (value, 7.0)) if one.ok]
+        assert ('metric.source = "cpu"' in remedies) == is_told
 
 
 def test_code_that_fixes_a_seed_is_named_by_doctor_by_noise_and_at_the_baseline(project: Project) -> None:
@@ -189,21 +206,12 @@ def test_code_that_fixes_a_seed_is_named_by_doctor_by_noise_and_at_the_baseline(
     assert "fixes a seed" not in project.run("baseline").stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("np.random.seed(0)", 1),
-        ("x\nsplit(random_state=42)", 2),
-        ("torch.manual_seed( 3 )", 1),
-        ("std::srand(1);", 1),
-        ("rng = np.random.default_rng(5)", 1),
-        ("random.seed(int(os.environ['GOALSEEK_SEED']))", None),
-        ("default_rng(seed)  # not default_rng(1)", None),
-        ("// srand(1);", None),
-    ],
-)
-def test_a_seed_that_is_a_number_in_the_code_is_found(text: str, line: int | None) -> None:
-    assert fixed_seed_line(text) == line
+def test_a_seed_that_is_a_number_in_the_code_is_found() -> None:
+    fixed = ("np.random.seed(0)", "split(random_state=42)", "torch.manual_seed( 3 )", "std::srand(1);")
+    drawn = ("random.seed(int(os.environ['GOALSEEK_SEED']))", "default_rng(seed)  # not default_rng(1)", "// srand(1);")
+    for text in (*fixed, "rng = np.random.default_rng(5)"):
+        assert (fixed_seed_line(text), fixed_seed_line(f"x\n{text}")) == (1, 2), text
+    assert [fixed_seed_line(text) for text in drawn] == [None] * 3
 
 
 @pytest.mark.parametrize("metric", ["", ', noise = "none"', ", min_delta = 10"])
@@ -280,21 +288,6 @@ def test_quick_runs_no_verifier_and_an_unfit_repository_none_either(tmp_path: Pa
     told = findings(case.run("doctor", "--quick", "--json"))["globs"][0]["text"]
     assert told.endswith("; agents take instructions from it, so no candidate changes it: AGENTS.md"), told
     assert (case.count(), case.traces()) == (0, [])
-
-
-def test_a_provider_that_cannot_start_is_found_and_the_rest_is_still_tried(tmp_path: Path) -> None:
-    case = make_case(tmp_path)
-    text = (case.folder / "goalseek.toml").read_text()
-    for provider, told in (
-        ('name = "scripted"\nscript = "gone.toml"', "gone.toml"),
-        ('name = "tune"', "no constant is marked"),
-        ('name = "command"\ncommand = ["no-such-agent"]', "no-such-agent"),
-    ):
-        case.write(goalseek_toml=f"{text}[provider]\n{provider}\n")
-        case.commit()
-        ended = case.run("--json", "doctor", *(["--quick"] if "command" not in provider else []))
-        assert bad(ended) == ["provider"] and told in findings(ended)["provider"][0]["text"]
-    assert case.count() == 3
 
 
 @pytest.mark.parametrize(
