@@ -6,7 +6,7 @@ import json
 import math
 import tomllib
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +49,14 @@ def problems(folder: Path, text: str) -> str:
 
 def test_the_smallest_manifest_of_the_contract_has_the_documented_defaults(tmp_path: Path) -> None:
     manifest = load(tmp_path, SMALLEST).manifest
-    assert manifest.metric.name == "accuracy" and manifest.metric.source == "json"
-    assert manifest.metric.path == "metrics.json" and manifest.metric.command == "python"
-    assert manifest.verify[0].name == "python" and manifest.verify[0].timeout == "auto"
-    assert manifest.verify[0].output_max == 2 * 2**30
+    metric, verify = manifest.metric, manifest.verify[0]
+    assert (metric.name, metric.source, metric.path, metric.command) == ("accuracy", "json", "metrics.json", "python")
+    assert (verify.name, verify.timeout, verify.output_max) == ("python", "auto", 2 * 2**30)
     assert (manifest.limits.stagnation, manifest.limits.failures, manifest.limits.iterations) == (10, 20, None)
     assert manifest.scope.strays == "drop" and manifest.log.home == ".goalseek"
+
+
+CLAUDE = "[provider]\nname = 'claude'\n[search]\n"
 
 
 @pytest.mark.parametrize(
@@ -108,18 +110,6 @@ def test_the_smallest_manifest_of_the_contract_has_the_documented_defaults(tmp_p
         ("[[guard]]\nquery = 'size'\nvalid = [1.0, 0.0]", "line :12: guard[0].valid: two numbers, the lowest and"),
         ("[[guard]]\nquery = 'size'\nvalid = [inf, inf]", "line :12: guard[0].valid: two numbers, the lowest and"),
         ("[[guard]]\nquery = 'size'\nvalid = [-inf, inf]", "line :12: guard[0].valid: every number lies between"),
-    ],
-)
-def test_a_wrong_key_is_named_with_its_line(tmp_path: Path, line: str, said: str) -> None:
-    assert said in problems(tmp_path, SMALLEST + line + "\n")
-
-
-CLAUDE = "[provider]\nname = 'claude'\n[search]\n"
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
         ("[search]\nplateau = 0", "line :11: search.plateau"),
         ("[search]\nplateau = 'none'", "line :11: search.plateau"),
         ("[search]\nrotate = ['command']", """search.rotate[0]: is a table for the provider "command": { name = "co"""),
@@ -137,7 +127,7 @@ CLAUDE = "[provider]\nname = 'claude'\n[search]\n"
         ),
     ],
 )
-def test_who_cannot_take_turns_is_named(tmp_path: Path, line: str, said: str) -> None:
+def test_a_wrong_key_is_named_with_its_line(tmp_path: Path, line: str, said: str) -> None:
     assert said in problems(tmp_path, SMALLEST + line + "\n")
 
 
@@ -146,42 +136,30 @@ def test_one_agent_with_two_models_takes_turns_with_itself(tmp_path: Path) -> No
     assert len(load(tmp_path, SMALLEST + CLAUDE + rotate).manifest.search.rotate) == 3
 
 
-@pytest.mark.parametrize("key", ["share", "gives", "home", "cwd", "outputs", "patch", "path"])
+HEAD = SMALLEST.replace('scope.writable = ["experiment.py"]\nscope.hidden = ["validate_results.py", "hidden/**"]\n', "")
+PATHS: dict[str, tuple[str, Callable[[Manifest], Any]]] = {
+    "share": ("[scope]\nwritable = ['a']\nshare = [{}]", lambda made: made.scope.share[0]),
+    "gives": ("[setup]\nrun = 'true'\ngives = [{}]", lambda made: made.setup.gives[0] if made.setup else ""),
+    "home": ("[log]\nhome = {}", lambda made: made.log.home),
+    "cwd": ("[[verify]]\nname = 'b'\nrun = 'true'\ncwd = {}", lambda made: made.verify[-1].cwd),
+    "outputs": ("[[verify]]\nname = 'b'\nrun = 'true'\noutputs = [{}]", lambda made: made.verify[-1].outputs[0]),
+    "path": ("[[guard]]\nquery = 'b'\nmax = 1\npath = {}", lambda made: made.guard[0].path),
+    "patch": ("[[cheat]]\npatch = {}", lambda made: made.cheat[0].patch),
+}
+
+
+@pytest.mark.parametrize("key", PATHS)
 def test_a_path_has_one_spelling(tmp_path: Path, key: str) -> None:
-    tables = {
-        "share": "[scope]\nwritable = ['a']\nshare = [{}]",
-        "gives": "[setup]\nrun = 'true'\ngives = [{}]",
-        "home": "[log]\nhome = {}",
-        "cwd": "[[verify]]\nname = 'b'\nrun = 'true'\ncwd = {}",
-        "outputs": "[[verify]]\nname = 'b'\nrun = 'true'\noutputs = [{}]",
-        "path": "[[guard]]\nquery = 'b'\nmax = 1\npath = {}",
-        "patch": "[[cheat]]\npatch = {}",
-    }
-    known = SMALLEST.replace(
-        'scope.writable = ["experiment.py"]\nscope.hidden = ["validate_results.py", "hidden/**"]\n', ""
-    )
-    text = (known if key == "share" else SMALLEST) + tables[key] + "\n"
+    table, value_of = PATHS[key]
+    text = (HEAD if key == "share" else SMALLEST) + table + "\n"
 
     def read(written: str) -> object:
-        manifest = load(tmp_path, text.replace("{}", json.dumps(written))).manifest
-        last = manifest.verify[-1]
-        values = {"share": manifest.scope.share, "home": manifest.log.home, "cwd": last.cwd, "outputs": last.outputs}
-        values["gives"] = manifest.setup.gives if manifest.setup else ()
-        values["path"] = manifest.guard[0].path if manifest.guard else ""
-        values["patch"] = manifest.cheat[0].patch if manifest.cheat else ""
-        value = values[key]
-        return value[0] if isinstance(value, tuple) else value
+        return value_of(load(tmp_path, text.replace("{}", json.dumps(written))).manifest)
 
-    for written, normal in {
-        "data//raw": "data/raw",
-        "data/./raw": "data/raw",
-        "a b/c": "a b/c",
-        "a\\b": "a\\b",
-        "data": "data",
-        "~user/x": "~user/x",
-        "...": "...",
-    }.items():
-        assert read(written) == normal
+    for written in ("data//raw", "data/./raw"):
+        assert read(written) == "data/raw"
+    for written in ("a b/c", "a\\b", "data", "~user/x", "..."):
+        assert read(written) == written
     if key == "outputs":
         assert [read("./data"), read("data/"), read("/data//x")] == ["/data", "data/", "/data/x"]
     else:
@@ -235,11 +213,7 @@ def test_paths_that_lie_in_each_other_are_refused(tmp_path: Path, more: str, sai
         ('"accuracy" }', '"accuracy", max_repeats = 1 }', "line :5: metric.max_repeats: at least 2"),
         ('"accuracy" }', '"accuracy", alpha = 0.9 }', "line :5: metric.alpha: more than 0 and at most 0.5"),
         ('"accuracy" }', '"accuracy", window = 0 }', "line :5: metric.window: at least 1"),
-        (
-            '"accuracy" }',
-            '"accuracy", repeats = 4 }',
-            "line :5: metric.repeats: was removed: goalseek repeats what may",
-        ),
+        ('"accuracy" }', '"accuracy", repeats = 4 }', "line :5: metric.repeats: was removed: goalseek repeats"),
         ('"accuracy" }', '"accuracy", noise = "some" }', "line :5: metric.noise: should be 'auto', 'none' or 'always'"),
         ('"accuracy" }', '"accuracy", aggregate = "min" }', "line :5: metric.aggregate: was removed: goalseek repeats"),
         ('"both"', '"both"\n[[guard]]\nquery = "accuracy"\nmax = 2', "line :10: guard[0].name: 'accuracy' is taken"),
@@ -251,32 +225,16 @@ def test_paths_that_lie_in_each_other_are_refused(tmp_path: Path, more: str, sai
             "line :9: verify[0].once: once = true cannot stand where the metric is this command's run time: that command",
         ),
         ("sees =", "keep = ['!x']\nsees =", "line :9: verify[0].keep: '!x' takes back what nothing has named"),
-        (
-            '"both"',
-            '"both"\n[[guard]]\nquery = "kb"\nmin = 2\nmax = 1.5',
-            "line :12: guard[0].min: 2 is more than max = 1.5",
-        ),
+        ('"both"', '"both"\n[[guard]]\nquery = "k"\nmin = 2\nmax = 1.5', "line :12: guard[0].min: 2 is more than"),
     ],
 )
 def test_what_would_mean_nothing_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
     assert said in problems(tmp_path, SMALLEST.replace(old, new))
-    assert load(tmp_path, SMALLEST.replace('"digits"', f'"{"d" * 100}"')).manifest.metric.min_delta == 0.0
-    load(tmp_path, SMALLEST.replace('"accuracy" }', '"accuracy", min_delta = "0.5%" }'))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ('"accuracy" }', '"accuracy", old = 1 }', "line :5: metric.old: was removed: write new"),
-        ("sees =", "old = 1\nsees =", "line :9: verify[0].old: was removed: write new"),
-        ('"both"', '"both"\n[old]\na = 1', "line :10: old: was removed: write new"),
-    ],
-)
-def test_a_removed_key_is_refused_with_what_to_write_instead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, said: str
-) -> None:
-    monkeypatch.setattr(validation, "REMOVED", dict.fromkeys(("metric.old", "verify.old", "old"), "write new"))
-    assert said in problems(tmp_path, SMALLEST.replace(old, new))
+def test_a_long_name_and_a_share_are_taken(tmp_path: Path) -> None:
+    text = SMALLEST.replace('"digits"', f'"{"d" * 100}"').replace('"accuracy" }', '"accuracy", min_delta = "0.5%" }')
+    assert load(tmp_path, text).manifest.metric.min_delta == "0.5%"
 
 
 @pytest.fixture(scope="module")
@@ -295,29 +253,11 @@ def keys_of(kind: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
                 yield from keys_of(choice, key)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        True,
-        0,
-        -1,
-        1.5,
-        math.nan,
-        math.inf,
-        [-math.inf, 0.0],
-        "",
-        "a\0b",
-        [],
-        [1],
-        [[]],
-        {},
-        {"a": 1},
-        [{}],
-        [{"a": []}],
-        datetime.date.min,
-    ],
-    ids=repr,
-)
+SCALARS = (True, 0, -1, 1.5, math.nan, math.inf, "", "a\0b", datetime.date.min)
+LISTS_AND_TABLES: tuple[Any, ...] = ([-math.inf, 0.0], [], [1], [[]], {}, {"a": 1}, [{}], [{"a": []}])
+
+
+@pytest.mark.parametrize("value", (*SCALARS, *LISTS_AND_TABLES), ids=repr)
 def test_no_value_of_any_key_is_a_bug(
     tmp_path: Path, value: Any, adapter: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -347,23 +287,16 @@ def test_a_range_that_is_open_on_one_side_is_plain_json_and_is_written_as_it_was
     assert with_pinned_ruler(made, from_line(Ruler, to_line(ruler))) == made
     assert command_line(["-C", str(tmp_path), "manifest", "show"]) == 0
     assert load(tmp_path, capsys.readouterr().out).manifest == made
-    assert (
-        guards.range_violation("size", made.guard[0].valid, -1.0) == "size is -1, outside its valid range, at least 0"
-    )
-    assert (
-        guards.range_violation("accuracy", made.metric.valid, 1.0)
-        == "accuracy is 1, outside its valid range, at most 0.5"
-    )
-    assert guards.range_violation("accuracy", made.metric.valid, -9.0) is None
+    outside = "{}, outside its valid range, at {}"
+    assert guards.range_violation("size", made.guard[0].valid, -1.0) == outside.format("size is -1", "least 0")
+    assert guards.range_violation("a", made.metric.valid, 1.0) == outside.format("a is 1", "most 0.5")
+    assert guards.range_violation("a", made.metric.valid, -9.0) is None
 
 
-def test_a_wrong_type_says_what_is_right_in_the_words_of_the_file(tmp_path: Path) -> None:
-    told = problems(
-        tmp_path,
-        "version = 1\nscope.writable = 'x'\nguard = { max = 1 }\n"
-        "[limits]\ntokens = '1M'\niterations = 2.5\ntime = [1]\n",
-    )
-    assert told.splitlines() == [
+def test_every_wrong_line_is_told_at_once_in_the_words_of_the_file(tmp_path: Path) -> None:
+    tables = "version = 1\nscope.writable = 'x'\nguard = { max = 1 }\n"
+    limits = "[limits]\ntokens = '1M'\niterations = 2.5\ntime = [1]\n"
+    assert problems(tmp_path, tables + limits).splitlines() == [
         'line :1: metric: is required: metric = { direction = "maximize", query = "accuracy" }',
         'line :1: project: is required: project.name = "digits"',
         'line :1: verify: is required: [[verify]] with run = "python validate_results.py"',
@@ -375,9 +308,7 @@ def test_a_wrong_type_says_what_is_right_in_the_words_of_the_file(tmp_path: Path
     ]
 
 
-def test_every_wrong_line_is_told_at_once_and_a_file_that_is_no_toml_or_no_text(tmp_path: Path) -> None:
-    told = problems(tmp_path, SMALLEST.replace('"maximize"', '"up"') + "[limits]\nx = 1\n[log]\ny = 1\n").splitlines()
-    assert len(told) == 3
+def test_a_file_that_is_no_toml_or_no_text_is_refused(tmp_path: Path) -> None:
     assert "line 1" in problems(tmp_path, "version = \n")
     (tmp_path / "goalseek.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(GoalseekError, match="is not UTF-8"):
@@ -385,11 +316,10 @@ def test_every_wrong_line_is_told_at_once_and_a_file_that_is_no_toml_or_no_text(
 
 
 def test_none_switches_any_limit_off_and_units_are_read(tmp_path: Path) -> None:
-    limits = "[limits]\niterations = 'none'\ntime = '8h'\ndeadline = 2026-12-01T07:00:00Z\nstagnation = 'none'\n"
-    manifest = load(tmp_path, SMALLEST + limits).manifest
-    assert manifest.limits.iterations is None and manifest.limits.stagnation is None
-    assert manifest.limits.time == 8 * 3600
-    assert manifest.limits.deadline is not None and manifest.limits.deadline.isoformat() == "2026-12-01T07:00:00+00:00"
+    text = "[limits]\niterations = 'none'\ntime = '8h'\ndeadline = 2026-12-01T07:00:00Z\nstagnation = 'none'\n"
+    limits = load(tmp_path, SMALLEST + text).manifest.limits
+    assert (limits.iterations, limits.stagnation, limits.time) == (None, None, 8 * 3600)
+    assert limits.deadline == datetime.datetime(2026, 12, 1, 7, tzinfo=datetime.UTC)
     assert load(tmp_path, SMALLEST + "[limits]\ntime = 90\n").manifest.limits.time == 90
 
 

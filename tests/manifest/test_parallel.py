@@ -24,62 +24,51 @@ def manifest_of(parallel: str = "", metric: str = 'query = "score"') -> Manifest
     return validate(Path("/goalseek.toml"), text, tomllib.loads(text))
 
 
+ALONE = "times are measured one at a time: one bench"
+AUTO = 'agents = "auto"\nbenches = '
+
+
 @pytest.mark.parametrize(
-    ("parallel", "jobs", "expected"),
+    ("parallel", "jobs", "seconds", "expected"),
     [
-        ("", None, (1, 1)),
-        ("", 4, (4, 4)),
-        ("agents = 3\nbenches = 2", None, (3, 2)),
-        ("agents = 3\nbenches = 2", 1, (1, 1)),
-        ('agents = "auto"\nbenches = 2', 4, (4, 4)),
-        ('agents = "auto"\nbenches = 2', None, (3, 2)),
+        ("", None, (5.0, 10.0), (1, 1)),
+        ("", 4, (5.0, 10.0), (4, 4)),
+        ("agents = 3\nbenches = 2", None, (5.0, 10.0), (3, 2)),
+        ("agents = 3\nbenches = 2", 1, (5.0, 10.0), (1, 1)),
+        (f"{AUTO}2", 4, (5.0, 10.0), (4, 4)),
+        (f"{AUTO}2", None, (5.0, 10.0), (3, 2)),
+        (f"{AUTO}1", None, (0.1, 60.0), (1, 1)),
+        (f"{AUTO}1", None, (29.0, 60.0), (1, 1)),
+        (f"{AUTO}1", None, (31.0, 60.0), (2, 1)),
+        (f"{AUTO}2", None, (75.0, 60.0), (4, 2)),  # 4.5, and a half is rounded to the even number
+        (f"{AUTO}2", None, (80.0, 60.0), (5, 2)),
+        (f"{AUTO}1", None, (600.0, 1.0), (8, 1)),
+        (f"{AUTO}1", None, (1.0, 1e-320), (8, 1)),
+        (f"{AUTO}12", None, (60.0, 60.0), (12, 12)),
+        (f"{AUTO}2", None, (None, None), (2, 2)),
+        (f"{AUTO}2", None, (None, 60.0), (2, 2)),
+        (f"{AUTO}2", None, (60.0, None), (2, 2)),
+        (f"{AUTO}2", None, (60.0, 0.0), (2, 2)),
     ],
 )
-def test_what_is_asked_for_on_the_command_line_holds_over_the_table(
-    parallel: str, jobs: int | None, expected: tuple[int, int]
+def test_auto_keeps_the_benches_at_work_and_the_command_line_holds_over_the_table(
+    parallel: str, jobs: int | None, seconds: tuple[float | None, float | None], expected: tuple[int, int]
 ) -> None:
     manifest = manifest_of(parallel)
-    assert (agents_of(manifest, jobs, 5.0, 10.0), benches_of(manifest, jobs)) == expected
+    assert (agents_of(manifest, jobs, *seconds), benches_of(manifest, jobs)) == expected
     assert one_bench_reason(manifest) == ""
-
-
-@pytest.mark.parametrize(
-    ("benches", "proposal", "measurement", "agents"),
-    [
-        (1, 0.1, 60.0, 1),
-        (1, 29.0, 60.0, 1),
-        (1, 31.0, 60.0, 2),
-        (2, 75.0, 60.0, 4),  # 4.5, and a half is rounded to the even number
-        (2, 80.0, 60.0, 5),
-        (1, 600.0, 1.0, 8),
-        (1, 1.0, 1e-320, 8),
-        (12, 60.0, 60.0, 12),
-        (2, None, None, 2),
-        (2, None, 60.0, 2),
-        (2, 60.0, None, 2),
-        (2, 60.0, 0.0, 2),
-    ],
-)
-def test_auto_has_as_many_agents_as_keep_the_benches_at_work(
-    benches: int, proposal: float | None, measurement: float | None, agents: int
-) -> None:
-    manifest = manifest_of(f'agents = "auto"\nbenches = {benches}')
-    assert agents_of(manifest, None, proposal, measurement) == agents
 
 
 @pytest.mark.parametrize(
     ("metric", "why"),
     [
-        ('source = "wall"', "times are measured one at a time: one bench"),
-        ('source = "cpu"', "times are measured one at a time: one bench"),
-        (
-            'query = "score", exclusive = "gpu0"',
-            'metric.exclusive = "gpu0" allows one measurement at a time: one bench',
-        ),
+        ('source = "wall"', ALONE),
+        ('source = "cpu"', ALONE),
+        ('query = "a", exclusive = "gpu0"', 'metric.exclusive = "gpu0" allows one measurement at a time: one bench'),
     ],
 )
 def test_what_must_be_measured_alone_has_one_bench_and_says_why(metric: str, why: str) -> None:
-    manifest = manifest_of('agents = "auto"\nbenches = 4', metric)
+    manifest = manifest_of(f"{AUTO}4", metric)
     assert one_bench_reason(manifest) == why
     assert (benches_of(manifest, None), benches_of(manifest, 4)) == (1, 1)
     assert (agents_of(manifest, None, 60.0, 60.0), agents_of(manifest, 4, 60.0, 60.0)) == (2, 4)
