@@ -2,9 +2,15 @@
 
 import json
 import time
+from typing import cast
 
 import pytest
 from project import FILES, Project, answer, home
+
+from goalseek.manifest.tables import VerifyCommand
+from goalseek.measurement.metric import NoNumber
+from goalseek.measurement.verifier import Verifier, refuse_failed
+from goalseek.sandbox.supervisor import ProgramResult
 
 OUTCOMES = [
     (answer(2), "kept", "better"),
@@ -140,53 +146,43 @@ def test_count_for_and_until_end_only_the_invocation(project: Project) -> None:
         assert project.run("iterate", *wrong).exit_code == 2
 
 
-def test_a_line_that_only_sums_up_is_shown_with_the_one_before_it(project: Project) -> None:
-    project.write({"hidden/judge.sh": "echo 'a.csv: FAILED'\necho 'sha256sum: WARNING: 1 did NOT match' >&2\nexit 1\n"})
-    project.commit("a sum")
-    stderr = project.run("baseline").stderr
-    assert "judge ended with 1: a.csv: FAILED | sha256sum: WARNING: 1 did NOT match\n" in stderr
+CTEST = """2/3 Test #2: numbers ...***Failed
+
+The following tests FAILED:
+\t  2 - numbers (Failed)
+\t  3 - printing (Subprocess killed)
+Errors while running CTest
+"""
+COMPILER = """main.cpp:2:3: error: expected ';'
+    2 |   a
+      |   ^~
+      |   ;
+make: *** [Makefile:2: app] Error 1
+"""
+PYTEST = "E  Error: x\nFAILED tests/a.py::test_x - assert 0\n1 failed, 2 passed in 0.1s\n"
+UNITY = "t.c:12:test_add:FAIL: Expected 1 Was 2\n1 Tests 1 Failures\nFAIL\n"
+TAP = "".join(f"not ok {number}\n" for number in range(7))
+TOLD = {  # what a failed command printed, and what is told of it
+    "ctest": (CTEST, "2 - numbers (Failed), 3 - printing (Subprocess killed)"),
+    "pytest": (PYTEST, "FAILED tests/a.py::test_x - assert 0"),
+    "go": ("--- FAIL: TestX (0.00s)\n    x_test.go:3: no\nFAIL\nexit status 1\n", "--- FAIL: TestX (0.00s)"),
+    "tap": (TAP, "not ok 0, not ok 1, not ok 2, not ok 3, not ok 4 and 2 more"),
+    "unity": (UNITY, "t.c:12:test_add:FAIL: Expected 1 Was 2"),
+    "a sum after its line": (
+        "a.csv: FAILED\nsum: WARNING: 1 did NOT match\n",
+        "a.csv: FAILED | sum: WARNING: 1 did NOT match",
+    ),
+    "marks below an error": (COMPILER, "main.cpp:2:3: error: expected ';'"),
+    "marks alone": ("wrong\n   |  ^~\n", "wrong"),
+}
 
 
-@pytest.mark.parametrize(
-    ("printed", "told"),
-    [
-        (
-            "2/3 Test #2: numbers ...***Failed\n\nThe following tests FAILED:\n\t  2 - numbers (Failed)\n"
-            "\t  3 - printing (Subprocess killed)\nErrors while running CTest\n",
-            "2 - numbers (Failed), 3 - printing (Subprocess killed)",
-        ),
-        (
-            "E  Error: x\nFAILED tests/a.py::test_x - assert 0\n1 failed, 2 passed in 0.1s\n",
-            "FAILED tests/a.py::test_x - assert 0",
-        ),
-        ("--- FAIL: TestX (0.00s)\n    x_test.go:3: no\nFAIL\nexit status 1\n", "--- FAIL: TestX (0.00s)"),
-        (
-            "".join(f"not ok {number}\n" for number in range(7)),
-            "not ok 0, not ok 1, not ok 2, not ok 3, not ok 4 and 2 more",
-        ),
-        (
-            "t.c:12:test_add:FAIL: Expected 1 Was 2\n1 Tests 1 Failures\nFAIL\n",
-            "t.c:12:test_add:FAIL: Expected 1 Was 2",
-        ),
-    ],
-    ids=["ctest", "pytest", "go", "tap", "unity"],
-)
-def test_the_tests_that_failed_are_named(project: Project, printed: str, told: str) -> None:
-    project.write({"hidden/judge.sh": "cat hidden/printed.txt\nexit 8\n", "hidden/printed.txt": printed})
-    project.commit("tests fail")
-    assert f"judge ended with 8: {told}\n" in project.run("baseline").stderr
-
-
-def test_the_line_with_the_error_is_shown_and_not_the_marks_below_it(project: Project) -> None:
-    printed = ["main.cpp:2:3: error: expected ';'", "    2 |   a", "      |   ^~", "      |   ;", "      |   ^"]
-    lines = "\n".join([*printed, "make: *** [Makefile:2: app] Error 1"])
-    project.write({"hidden/judge.sh": f"cat >&2 <<'END'\n{lines}\nEND\nexit 2\n"})
-    project.commit("a compiler's error")
-    stderr = project.run("baseline").stderr
-    assert "judge ended with 2: main.cpp:2:3: error: expected ';'\n" in stderr
-    project.write({"hidden/judge.sh": "echo wrong >&2\necho '   |  ^~' >&2\nexit 2\n"})
-    project.commit("only marks")
-    assert "judge ended with 2: wrong\n" in project.run("baseline").stderr
+@pytest.mark.parametrize(("printed", "told"), TOLD.values(), ids=TOLD)
+def test_of_a_command_that_failed_the_lines_that_say_why_are_told(printed: str, told: str) -> None:
+    command, result = VerifyCommand(name="judge", run="judge"), ProgramResult(8, 0.1, False, 0, printed.encode(), b"")
+    with pytest.raises(NoNumber) as raised:
+        refuse_failed(cast(Verifier, None), command, result)
+    assert str(raised.value) == f"judge ended with 8: {told}"
 
 
 def test_a_verifier_without_candidate_code_may_refuse_to_judge_or_stop_the_run(project: Project) -> None:

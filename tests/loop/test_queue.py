@@ -267,15 +267,15 @@ def test_the_side_that_waits_is_named_by_its_average_while_every_slot_is_taken(m
         bench = lanes.Resource("a bench", baton, [lane, lane])
         balance = lanes.Balance(slots, bench)
         for resource in (*slots, bench):
-            resource.take(1, lambda: None)
+            resource.acquire(1, lambda: None)
         clock.monotonic = lambda: 40.0
         balance.count()
         assert str(balance) == "1.0 of 2 benches stand idle: take fewer, or more agents"
-        slots[0].give_back(lane)
+        slots[0].release(lane)
         clock.monotonic = lambda: 400.0
         balance.count()
-        slots[0].take(2, lambda: None)
-        bench.take(2, lambda: None)
+        slots[0].acquire(2, lambda: None)
+        bench.acquire(2, lambda: None)
         bench.waiting.update({3, 4})
         assert str(balance) == "1.0 of 2 benches stand idle: take fewer, or more agents"
         clock.monotonic = lambda: 440.0
