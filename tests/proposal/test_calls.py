@@ -167,8 +167,6 @@ def killed_in_the_call(project: Project, number: signal.Signals, told: object = 
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ("exit 1", "provider_failed"),
-        ("true", "no_change"),
         ("cat answer.json > new; cp new answer.json; rm new", "no_change"),
         ("""printf '{"score": 1}' > answer.json; touch "$GOALSEEK_PROJECT_ROOT/.git/x"; exit 3""", "provider_failed"),
     ],

@@ -52,19 +52,18 @@ def test_the_sentence_of_a_command_that_sees_the_candidate_and_every_other_sente
         assert past_try(iteration(1, 1, "reverted", reason, why="so it is"), (SCORE,)).why == "so it is"
 
 
-@given(st.lists(LINES, min_size=1, max_size=4), LINES)
-def test_a_common_ending_is_the_end_of_every_text(heads: list[list[str]], tail: list[str]) -> None:
+@given(st.lists(LINES, min_size=1, max_size=4), LINES, st.integers(1, 20), st.integers(1, 2048))
+def test_a_common_ending_is_the_bounded_end_of_every_text(
+    heads: list[list[str]], tail: list[str], most_lines: int, most_bytes: int
+) -> None:
     texts = ["\n".join([*head, *tail]) for head in heads]
     ending = common_ending(texts, 1000, 10**6)
     assert all(text.rstrip().endswith(ending) for text in texts)
     assert "\n".join(tail).strip("\n") in ending, "nothing that is common is missed"
     assert common_ending(texts) in (ending, "\n".join(ending.splitlines()[-20:]).strip("\n"))
-
-
-@given(st.lists(st.text(min_size=1, max_size=99), max_size=30), st.integers(1, 20), st.integers(1, 2048))
-def test_a_common_ending_is_bounded(lines: list[str], lines_most: int, bytes_most: int) -> None:
-    ending = common_ending(["\n".join(lines)] * 2, lines_most, bytes_most)
-    assert len(ending.splitlines()) <= lines_most and len(ending.encode("utf-8", "replace")) <= bytes_most
+    bounded = common_ending(texts, most_lines, most_bytes)
+    assert ending.endswith(bounded)
+    assert len(bounded.splitlines()) <= most_lines and len(bounded.encode("utf-8", "replace")) <= most_bytes
 
 
 def test_spaces_at_the_ends_of_lines_make_no_difference_and_nothing_common_is_nothing() -> None:

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import string
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,13 @@ from msgspec.structs import replace
 from project import Project, answer, home
 
 import goalseek
-from goalseek.errors import GoalseekError
+from goalseek.errors import GoalseekError, Rejected
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Cheat, Holdout, Limits, Manifest, Metric, ProjectTable, ScopeTable, VerifyCommand
 from goalseek.phase_values import Ahead, Context, PastIteration, Plan, VisibleFile
 from goalseek.proposal.brief import MAX_BYTES, as_json, describe_smallest_gain, make_brief
-from goalseek.proposal.prompt import Problem, Request, ReviewSubject, make_prompts
-from goalseek.providers.answer import find_plan, find_tried, parse_review
+from goalseek.proposal.prompt import Problem, Prompts, Request, ReviewSubject, make_prompts
+from goalseek.providers.answer import find_plan, find_tried, parse_review, require_plan
 from goalseek.providers.prompt_templates import PHASES, PLACEHOLDERS, fill_template, load_templates
 from goalseek.providers.provider import Reply
 from goalseek.statistics.noise import NoiseState
@@ -30,6 +31,7 @@ from goalseek.workspace.scope import build_scope
 pytestmark = pytest.mark.slow
 
 NONCE = "5F3A9C"
+STANDING = Standing()
 MANIFEST = Manifest(
     version=1,
     project=ProjectTable(name="demo"),
@@ -63,26 +65,25 @@ def past(number: int, title: str = "a title", why: str = "why", files: tuple[str
     return PastIteration(number, "reverted", "worse", 1.5, files, title, why)
 
 
-def made(phase: str, history: tuple[PastIteration, ...] = (), plan: Plan | None = None, **more: Any) -> str:
-    problem = more.pop("problem", None)
-    told = context(**more)
-    brief = make_brief(told, history, MANIFEST, Standing(), SCOPE)
+def sent(
+    phase: str,
+    history: Sequence[PastIteration] = (),
+    plan: Plan | None = None,
+    problem: Problem | None = None,
+    templates: Path | None = None,
+    manifest: Manifest = MANIFEST,
+    standing: Standing = STANDING,
+    **more: Any,
+) -> Prompts:
+    """The prompts of a call; ``more`` are fields of its context."""
+    told, scope = context(**more), build_scope("", manifest.scope)
+    brief = {**make_brief(told, history, manifest, standing, scope), "minutes": 20}
     request = Request(phase, plan=plan, problem=problem, review=JUDGED if phase == "review" else None)
-    return make_prompts(load_templates(None), MANIFEST, told, brief, request, NONCE).fresh
+    return make_prompts(load_templates(templates), manifest, told, brief, request, NONCE)
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_a_prompt_is_short_and_says_what_there_is_to_know(phase: str) -> None:
-    assert len(load_templates(None)[phase].text) < 3500
-    told = made(phase, (past(8),), problem=Problem("it broke", "KeyError"))
-    own = ("3", "- No test is weakened.", "+x") if phase == "review" else ("Be brief.", "- answer.json")
-    for wanted in ("score", "higher", *own, NONCE):
-        assert wanted in told
-    assert not string.Template(told).get_identifiers(), "no placeholder is left"
-    if phase not in ("repair", "review"):
-        assert "- 8: reverted/worse 1.5: a title\n  changed: a\n  why: why\n" in told
-    assert ("Left for the whole run: 2h 00m of active time, 1,000 tokens, $2.50." in told) == (phase == "plan")
-    assert ("it broke" in told) and "KeyError" in told
+def made(phase: str, history: Sequence[PastIteration] = (), plan: Plan | None = None, **more: Any) -> str:
+    return sent(phase, history, plan, **more).fresh
 
 
 def test_what_others_wrote_cannot_close_the_block_that_marks_it_as_data() -> None:
@@ -135,16 +136,13 @@ def test_a_thousand_tries_and_long_hostile_texts_stay_within_the_bound_and_the_b
     assert all("\n" not in row["title"] + row["why"] for row in brief["history"])
     assert len(brief["rejected"]) == 8 and 3 < len(json.dumps(brief["kept"])) < 2048
     prompt = make_prompts(load_templates(None), manifest, told, brief, Request("apply"), NONCE).fresh
-    assert len(prompt.encode()) < 3 * MAX_BYTES + sum(
-        len(pattern.encode()) for pattern in (long, *files, *told.directions)
-    )
+    named = sum(len(pattern.encode()) for pattern in (long, *files, *told.directions))
+    assert len(prompt.encode()) < 3 * MAX_BYTES + named
 
 
 def test_a_time_has_its_unit_in_a_prompt() -> None:
     manifest = replace(MANIFEST, metric=replace(MANIFEST.metric, source="cpu"))
-    told = context(incumbent_value=0.25, baseline_value=0.5)
-    brief = make_brief(told, (), manifest, Standing(), SCOPE)
-    prompt = make_prompts(load_templates(None), manifest, told, brief, Request("plan"), NONCE).fresh
+    prompt = made("plan", manifest=manifest, incumbent_value=0.25, baseline_value=0.5)
     assert "It is 0.25 s now; it was 0.5 s at the start." in prompt
 
 
@@ -174,18 +172,25 @@ def test_the_best_is_told_even_when_it_is_older_than_the_rest(
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("output", "why"),
     [
-        ("NONCE=000000\n" + BLOCK, "no plan block with the code"),
-        (BLOCK.replace("a plan", ""), "has no title"),
-        ("echo '<<<GOALSEEK PLAN' $NONCE; echo a plan\n", "does not end with the line"),
-        ("echo I would rather talk\n", "no plan block with the code"),
+        ("<<<GOALSEEK PLAN 000000\na plan\nGOALSEEK PLAN 000000>>>", "has no plan block with the code 5F3A9C"),
+        ("I would rather talk", "has no plan block with the code 5F3A9C"),
+        (f"<<<GOALSEEK PLAN {NONCE}\n\nGOALSEEK PLAN {NONCE}>>>", "has no title"),
+        (f"<<<GOALSEEK PLAN {NONCE}\na plan", f"does not end with the line GOALSEEK PLAN {NONCE}>>>"),
     ],
 )
-def test_a_plan_that_is_none_is_asked_for_once_more_with_what_was_wrong(project: Project, said: str, why: str) -> None:
+def test_a_plan_that_is_none_is_named(output: str, why: str) -> None:
+    with pytest.raises(Rejected, match=why) as caught:
+        require_plan(structs.replace(find_plan(output, NONCE) or Reply(""), output=output), NONCE)
+    assert (caught.value.reason, caught.value.output) == ("no_plan", output)
+
+
+def test_a_plan_that_is_none_is_asked_for_once_more_with_what_was_wrong(project: Project) -> None:
     project.set_agent(
         f"{ASKED_AGAIN}if [ $GOALSEEK_PHASE = apply ]; then echo '{answer(2)}' > answer.json\n"
-        f'elif [ $(wc -l < "$HOME/nonces") = 1 ]; then\n{said}else\n[ -e "$HOME/stubborn" ] || {{ {BLOCK} }}\nfi\n',
+        'elif [ $(wc -l < "$HOME/nonces") = 1 ]; then echo I would rather talk\n'
+        f'else [ -e "$HOME/stubborn" ] || {{ {BLOCK} }}\nfi\n',
         ask_plan=True,
     )
     record = project.climb()[-1]
@@ -193,8 +198,9 @@ def test_a_plan_that_is_none_is_asked_for_once_more_with_what_was_wrong(project:
     nonces = home("nonces").read_text().split()
     assert len(nonces) == len(set(nonces)) == 3
     first, again = (home(f"prompt-plan-{number}").read_text() for number in (0, 1))
-    assert why not in first and why in again and "That answer, or its end:\n<<<DATA" in again
-    assert "rather talk" not in said or "I would rather talk\nDATA" in again
+    why = "no plan block with the code"
+    assert why not in first and why in again
+    assert "That answer, or its end:\n<<<DATA" in again and "I would rather talk\nDATA" in again
     shown = project.run("show", "1", "--prompt").stdout
     heads = [line for line in shown.splitlines() if line.startswith("== ")]
     assert heads == ["== plan ==", "== plan-2 ==", "== apply =="]
@@ -231,18 +237,17 @@ def test_a_manifest_may_name_its_own_prompts_and_others_are_the_packages(project
     assert home("told").read_text() == "Now 1.", "they are read afresh"
 
 
-def test_prompts_that_become_wrong_while_it_climbs_are_named_and_the_last_good_ones_hold(project: Project) -> None:
-    with_own_prompt(project, "Good. $metric", f"echo 'Bad $nothing' > {project.folder}/my/apply.md")
-    records = project.climb("iterate", "-n", "2")
+def test_an_agent_may_not_edit_its_prompts_and_wrong_ones_are_named_while_the_last_good_ones_hold(
+    project: Project,
+) -> None:
+    edits = f"echo x > my/apply.md; echo 'Bad $nothing' > {project.folder}/my/apply.md"
+    records = with_own_prompt(project, "Good. $metric", edits).climb("iterate", "-n", "2")
+    assert records[1]["reason"] == "out_of_scope"
+    assert "my/apply.md is not the candidate's to edit" in records[1]["why"]
     assert home("told").read_text() == "Good. score"
     assert any("there is no placeholder $nothing" in note for note in records[2]["notes"])
     ended = project.run("iterate")
     assert ended.exit_code == 2 and "there is no placeholder $nothing" in ended.stderr
-
-
-def test_the_agent_may_not_edit_its_prompts(project: Project) -> None:
-    record = with_own_prompt(project, "Good. $metric", "echo x > my/apply.md").climb()[-1]
-    assert record["reason"] == "out_of_scope" and "my/apply.md is not the candidate's to edit" in record["why"]
 
 
 def test_a_prompt_that_cannot_be_used_is_refused_with_the_reason(tmp_path: Path) -> None:
@@ -299,25 +304,18 @@ def test_the_help_prints_where_templates_and_manual_are(project: Project) -> Non
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_templates_of_earlier_versions_work_on_as_a_users_own(phase: str) -> None:
-    templates = load_templates(Path(__file__).with_name("old_prompts"))
+    old = Path(__file__).with_name("old_prompts")
     plan, problem = Plan("a title", "its text"), Problem("it broke", "KeyError")
-    request = Request(phase, plan=plan, problem=problem, review=JUDGED if phase == "review" else None)
-    told = context(directions=("be quick",), flattened=True, last_crash="KeyError", crashed_in=8)
-    for values, past_tries in ((told, (past(8),)), (context(program=""), ())):
-        brief = make_brief(values, past_tries, MANIFEST, Standing(), SCOPE)
-        made = make_prompts(templates, MANIFEST, values, brief, request, NONCE)
-        prompt, resumed = made.fresh, made.resumed
-        assert not string.Template(prompt).get_identifiers() and "score" in prompt and NONCE in prompt
-        assert resumed == "", "their text is sent in a session too, as it was"
-        for known in ("a title", "it broke"):
-            assert known in prompt
-        for name in ("# What was tried", "a title", "be quick"):
-            assert (
-                (name in prompt) == (values is told and phase in ("plan", "apply"))
-                or name == "a title"
-                or (phase == "repair" and name == "be quick" and values is told)
-            )
-    assert templates[phase].version.startswith("own ")
+    told = {"directions": ("be quick",), "flattened": True, "last_crash": "KeyError", "crashed_in": 8}
+    for values, past_tries in ((told, (past(8),)), ({"program": ""}, ())):
+        made = sent(phase, past_tries, plan, problem, old, **values)
+        assert not string.Template(made.fresh).get_identifiers() and "score" in made.fresh and NONCE in made.fresh
+        assert made.resumed == "", "their text is sent in a session too, as it was"
+        assert "a title" in made.fresh and "it broke" in made.fresh
+        is_author = phase in ("plan", "apply")
+        assert ("# What was tried" in made.fresh) == (values is told and is_author)
+        assert ("be quick" in made.fresh) == (values is told and (is_author or phase == "repair"))
+    assert load_templates(old)[phase].version.startswith("own ")
 
 
 def test_a_section_and_a_paragraph_are_left_out_where_nothing_is_in_them() -> None:
@@ -333,10 +331,8 @@ def test_a_template_may_have_a_second_part_for_sessions_and_only_an_authors(tmp_
     with pytest.raises(GoalseekError, match=r"has no \$problem"):
         load_templates(tmp_path)
     (tmp_path / "repair.md").write_text("New: $problem\n<!-- resumed -->\nAgain: $problem\n")
-    request, told = Request("repair", problem=Problem("it broke")), context()
-    brief = make_brief(told, (), MANIFEST, Standing(), SCOPE)
-    sent = make_prompts(load_templates(tmp_path), MANIFEST, told, brief, request, NONCE)
-    assert (sent.fresh, sent.resumed) == ("New: it broke\n", "Again: it broke\n")
+    made = sent("repair", problem=Problem("it broke"), templates=tmp_path)
+    assert (made.fresh, made.resumed) == ("New: it broke\n", "Again: it broke\n")
     (tmp_path / "review.md").write_text("$nonce $criteria $diff\n<!-- resumed -->\n$nonce $criteria $diff\n")
     with pytest.raises(GoalseekError, match="a reviewer has no session"):
         load_templates(tmp_path)
@@ -349,11 +345,9 @@ def test_who_has_a_plan_is_told_no_history_and_an_own_template_has_what_it_names
         assert text in unplanned and text not in planned, text
     assert "flattened" not in planned and "flattened" in made("apply", tries, Plan("", ""), flattened=True)
     (tmp_path / "apply.md").write_text("$history\n<!-- unplanned -->\nNow $ideas$plan.\n<!-- resumed -->\nGo.\n")
-    own, told = load_templates(tmp_path), context()
-    brief = make_brief(told, tries, MANIFEST, Standing(), SCOPE)
     for asked, is_told in ((plan, False), (Plan("", ""), True)):
-        sent = make_prompts(own, MANIFEST, told, brief, Request("apply", plan=asked), NONCE)
-        assert "- 8: reverted/worse" in sent.fresh and ("\nNow " in sent.fresh) == is_told and sent.resumed == "Go.\n"
+        own = sent("apply", tries, asked, templates=tmp_path)
+        assert "- 8: reverted/worse" in own.fresh and ("\nNow " in own.fresh) == is_told and own.resumed == "Go.\n"
     (tmp_path / "plan.md").write_text("$nonce\n<!-- unplanned -->\nx\n")
     with pytest.raises(GoalseekError, match=r"plan\.md: only apply\.md is asked without a plan"):
         load_templates(tmp_path)
@@ -397,10 +391,9 @@ def test_who_makes_a_change_is_asked_to_look_for_the_gain_that_can_be_recognized
 ) -> None:
     metric = replace(MANIFEST.metric, min_delta=min_delta)
     assert describe_smallest_gain(metric, noise) == expected
-    manifest, told = replace(MANIFEST, metric=metric), context()
-    brief = {**make_brief(told, (), manifest, Standing(noise=noise), SCOPE), "minutes": 20}
-    sent = make_prompts(load_templates(None), manifest, told, brief, Request("apply", plan=Plan("t", "x")), NONCE)
-    for text in (sent.fresh, sent.resumed):
+    manifest, standing = replace(MANIFEST, metric=metric), Standing(noise=noise)
+    made = sent("apply", plan=Plan("t", "x"), manifest=manifest, standing=standing)
+    for text in (made.fresh, made.resumed):
         assert f"The smallest gain that can be recognized: {expected}.\n" in text and "You have 20 minutes" in text
 
 
@@ -435,22 +428,16 @@ def test_what_an_author_saw_is_in_the_record_in_show_and_in_the_next_history(pro
     assert project.run("audit", "--rebuild").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("edit", "reason", "why"),
-    [
-        ("echo x > other.txt", "out_of_scope", "other.txt is not the candidate's to edit"),
-        ("true", "no_change", "the provider changed nothing"),
-    ],
-)
-def test_a_change_that_was_refused_keeps_its_title_and_what_its_author_saw(
-    project: Project, edit: str, reason: str, why: str
-) -> None:
-    project.set_agent(f'cp "$GOALSEEK_PROMPT" "$HOME/told"; {edit}; echo "write elsewhere"; echo "{SAW}"\n', repair=0)
-    record = project.climb()[-1]
-    assert (record["reason"], record["hypothesis_summary"]) == (reason, "write elsewhere")
-    assert why in record["why"] and record["tried"] == SAW.removeprefix("tried: ")
-    project.climb()
-    assert f"- 1: skipped/{reason}: write elsewhere\n  {SAW}\n  why: {why}" in home("told").read_text()
+def test_a_change_that_was_refused_keeps_its_title_and_what_its_author_saw(project: Project) -> None:
+    edit = "[ $GOALSEEK_ITERATION = 1 ] && echo x > other.txt"
+    script = f'cp "$GOALSEEK_PROMPT" "$HOME/told"; {edit}; echo "write elsewhere"; echo "{SAW}"\n'
+    records = project.set_agent(script, repair=0).climb("iterate", "-n", "3")[1:]
+    reasons = ["out_of_scope", "no_change"]
+    for record, reason in zip(records, reasons, strict=False):
+        assert (record["reason"], record["hypothesis_summary"]) == (reason, "write elsewhere")
+        assert record["tried"] == SAW.removeprefix("tried: ")
+        told = f"- {record['iteration']}: skipped/{reason}: write elsewhere\n  {SAW}\n  why: {record['why']}"
+        assert told in home("told").read_text()
 
 
 def test_the_plan_is_plain_text_without_what_could_pass_for_the_calls_own_lines() -> None:
@@ -482,23 +469,9 @@ def test_hidden_facts_are_nowhere_in_prompt_and_brief_even_where_an_open_command
     brief = make_brief(told, (past(8),), manifest, standing, build_scope("", manifest.scope))
     texts = [as_json(brief)]
     for phase in PHASES:
-        request = Request(phase, plan=Plan("t", "x"), review=JUDGED if phase == "review" else None)
-        texts += structs.astuple(make_prompts(load_templates(None), manifest, told, brief, request, NONCE))
-    for text in texts:
-        for word in (
-            "truth",
-            "hidden/",
-            "../hidden",
-            "vault",
-            "judge.py",
-            "77",
-            "1234",
-            "987",
-            "held",
-            "secret",
-            "cheats",
-        ):
-            assert word not in text, word
+        texts += structs.astuple(sent(phase, (past(8),), Plan("t", "x"), manifest=manifest, standing=standing))
+    hidden = "truth hidden/ ../hidden vault judge.py 77 1234 987 held secret cheats".split()
+    assert [word for text in texts for word in hidden if word in text] == []
     assert brief["measurement"] == [
         "- `python fit.py` (in sub, 4.0s at the baseline, stopped after 1m 30s, with a network). You can run it too.",
         "- A command that you cannot see runs the changed files.",

@@ -1,11 +1,11 @@
-"""One list of promises, kept by every provider: command, scripted, tune, and each preset of an agent."""
+"""One list of promises, kept by every provider: command, scripted, tune, and an agent."""
 
 import json
 import os
 from pathlib import Path
 
 import pytest
-from fake_agents import PROGRAMS, Fake
+from fake_agents import Fake
 from project import Project, Projects, answer, home
 
 pytestmark = pytest.mark.slow
@@ -26,27 +26,26 @@ def table(name: str, folder: Path) -> dict[str, object]:
         script = folder / "moves.toml"
         script.write_text("".join(MOVE(f"move {n}", KNOB(n + 1)) for n in range(1, 9)))
         return {"name": name, "script": str(script)}
-    if name in PROGRAMS:
+    if name == "claude":
         Fake(name, folder / "bin")
         return {"name": name}
     return {"name": name, "seed": 1}
 
 
-@pytest.fixture(params=["command", "scripted", "tune", *PROGRAMS])
+@pytest.fixture(params=["command", "scripted", "tune", "claude"])
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
 def climbing(name: str, make_project: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project that this provider can climb; one of the presets without a sandbox where it can do so."""
+    """A project that this provider can climb."""
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     return make_project(
         files={"knobs.txt": KNOB(1), "hidden/judge.sh": JUDGE},
         manifest={
             "scope": {"writable": ["knobs.txt"], "hidden": ["hidden/**"]},
             "provider": table(name, tmp_path),
-            "sandbox": {"mode": "auto" if name == "mini-swe-agent" else "none"},
         },
     )
 
@@ -92,7 +91,7 @@ def test_what_it_cannot_do_is_skipped_and_put_back(name: str, climbing: Project,
     climbing.climb()
     if name == "command":
         climbing.agent.write_text("echo half > knobs.txt; echo first; echo oh no >&2; exit 3\n")
-    elif name in PROGRAMS:
+    elif name == "claude":
         Fake(name, tmp_path / "bin").acts(always="crash")
         count = len(climbing.iterations())
         ended = climbing.run("iterate")

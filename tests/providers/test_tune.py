@@ -170,17 +170,6 @@ def test_another_seed_or_another_attempt_gives_another_plan(folder: Path) -> Non
     assert len({provider.plan(one).title for provider, one in asked}) == 4
 
 
-def test_a_resumed_climb_goes_on_as_if_it_had_not_been_stopped(folder: Path) -> None:
-    def loss(values: dict[str, Any]) -> float:
-        return float((values["SHIFT"] - 1) ** 2 + abs(values["DEPTH"] - 4) + values["RATE"])
-
-    _, whole = climb(folder, loss, 10)
-    (folder / "src/model.py").write_text(SOURCE)
-    best, half = climb(folder, loss, 6)
-    assert half == whole[:6]
-    assert tune(folder).plan(call(folder, best, half, 6)).title == whole[6].title
-
-
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_nothing_is_tried_twice_until_all_was_tried(tmp_path: Path, sampler: str) -> None:
     (tmp_path / "x.py").write_text("A = 1  # goalseek: int 1..5 step 2\nB = off  # goalseek: choice off on\n")
@@ -193,16 +182,6 @@ def test_nothing_is_tried_twice_until_all_was_tried(tmp_path: Path, sampler: str
     with pytest.raises(Rejected, match="every setting of A, B was tried") as caught:
         tune(tmp_path, sampler).plan(call(tmp_path, 1.0, history, 5))
     assert (caught.value.outcome, caught.value.reason) == ("skipped", "no_plan")
-
-
-def test_what_is_under_way_is_not_tried_beside_it(tmp_path: Path) -> None:
-    (tmp_path / "x.py").write_text("A = 1  # goalseek: int 1..4\n")
-    asked, titles = call(tmp_path), list[str]()
-    for number in range(3):
-        titles.append(tune(tmp_path).plan(asked).title)
-        ahead = (*asked.context.ahead, Ahead(number, titles[-1]), Ahead(9))
-        asked = structs.replace(asked, context=structs.replace(asked.context, ahead=ahead))
-    assert sorted(titles) == ["A = 2", "A = 3", "A = 4"]
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
