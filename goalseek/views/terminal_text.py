@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import TextIO
+from typing import Literal, TextIO
 
 from msgspec import Struct, structs
 
@@ -37,11 +37,11 @@ def clean_lines(printed: bytes) -> list[str]:
 
 def paint_patch(text: str, paint: Paint) -> str:
     """In the colours of ``git diff``, with the same number of lines."""
-    in_hunk = False
-    lines = []
+    colors: dict[str, Color] = {"@": "cyan", "+": "green", "-": "red"}
+    in_hunk, lines = False, []
     for line in replace_unprintable(text).split("\n"):
         in_hunk = line.startswith("@@ ") or (in_hunk and not line.startswith("diff --git "))
-        color = {"@": "cyan", "+": "green", "-": "red"}.get(line[:1]) if in_hunk else "bold"
+        color = colors.get(line[:1]) if in_hunk else "bold"
         lines.append(paint(line, color) if line and color else line)
     return "\n".join(lines)
 
@@ -77,11 +77,12 @@ def one_line(text: str, limit: int | None = None) -> str:
     return line if limit is None or (len(line) <= limit and not is_cut) else line[: limit - 1] + "…"
 
 
-Paint = Callable[[str, str], str]
+Color = Literal["green", "red", "magenta", "grey", "bold", "cyan"]
+Paint = Callable[[str, Color], str]
 # Readable on white and on black: yellow is not on white, and bright black is the background itself in some themes, so
 # that grey is the usual colour made faint.
-CODES = {"green": "32", "red": "31", "magenta": "35", "grey": "2", "bold": "1", "cyan": "36"}
-OUTCOME_COLORS = {"kept": "green", "baseline": "cyan", "reverted": "grey", "skipped": "magenta"}
+CODES: dict[Color, str] = {"green": "32", "red": "31", "magenta": "35", "grey": "2", "bold": "1", "cyan": "36"}
+OUTCOME_COLORS: dict[str, Color] = {"kept": "green", "baseline": "cyan", "reverted": "grey", "skipped": "magenta"}
 
 
 def is_coloured(stream: TextIO, color: str) -> bool:

@@ -85,6 +85,29 @@ def test_each_row_says_one_thing_of_where_the_climb_stands() -> None:
     ]
 
 
+def test_its_colours_can_be_read_on_both_backgrounds_and_what_matters_is_not_faint() -> None:
+    spendings = (BudgetUse("time", 50.0, 100.0, "run"), BudgetUse("tokens", 1.0, 100.0, "run"))
+    scene, clear, styles = replace(SCENE, spendings=spendings), [], set()
+    for frame in (Frame(scene, WAITING), Frame(scene, ended="done"), measuring(scene)):
+        clear = []
+        for row in panel_rows(frame, 80, LINE_DRAWING):
+            faint = [place for span in row.spans if span.style == "dim" for place in range(span.start, span.end)]
+            text = "" if row.style else "".join(letter for place, letter in enumerate(row.plain) if place not in faint)
+            clear.append(text.strip("━ ").partition("   ")[0])
+            styles |= {str(style) for style in (row.style, *(span.style for span in row.spans))}
+    assert styles == {"", "bold", "dim", "green", "green bold", "cyan", "magenta"}
+    assert clear == [
+        "demo · iteration 8",
+        "1m 01s, usually 1m 02s · run 2, the incumbent",
+        "3 score, baseline 1, +2",
+        "2 kept of 7 · 4 since the last kept change",
+        "worse · within_noise · better",
+        "1m 35s of 1m 40s, run",
+        "1 of 100, run",
+        "",
+    ]
+
+
 def test_the_row_of_what_goes_on_has_the_phase_the_wait_or_the_end() -> None:
     assert shown(Frame(SCENE, Picture(iteration=8, phase="PLAN"), 59.9))[1] == "  planning    59s"
     assert shown(Frame(SCENE, WAITING))[1] == "  waiting     waits for gpu0"

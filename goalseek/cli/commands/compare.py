@@ -18,6 +18,7 @@ from goalseek.humanize import format_distinct, format_duration, format_number, p
 from goalseek.project.opening import open_project
 from goalseek.statistics.intervals import PAIRS
 from goalseek.statistics.noise import median
+from goalseek.views.terminal_text import Color
 
 
 def arguments(parser: Parser) -> None:
@@ -101,8 +102,9 @@ def _print_pairs(options: Options, revisions: Sequence[compare.Revision], pairs:
     for guard in manifest.guard:
         of_sides = (median([run.guards[guard.name] for run in runs]) for runs in columns)
         lines.append(f"  {guard.name}: {' and '.join(format_number(value, guard.unit) for value in of_sides)}")
-    color = {"after": "green", "before": "red", None: "grey"}[comparison.better]
-    lines.append(options.painter()(comparison.in_words(revisions[0].name, revisions[1].name), color))
+    colors: dict[str | None, Color] = {"after": "green", "before": "red", None: "grey"}
+    in_words = comparison.in_words(revisions[0].name, revisions[1].name)
+    lines.append(options.painter()(in_words, colors[comparison.better]))
     fields |= {name: getattr(settled, name) for name in ("pairs", "difference", "interval", "in_percent")}
     fields |= {"better": comparison.better, "is_sure": comparison.is_exact or settled.is_sure}
     options.print_answer({**fields, "is_exact": comparison.is_exact}, *lines)

@@ -9,9 +9,9 @@ from goalseek.cli.streams import YES, ask_person
 from goalseek.doctor.doctor import examine
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.values import to_plain
-from goalseek.views.terminal_text import clean_text
+from goalseek.views.terminal_text import Color, clean_text
 
-_MARKS = {"good": ("✓", "green"), "note": ("!", "magenta"), "wrong": ("✗", "red")}
+_MARKS: dict[str, tuple[str, Color]] = {"good": ("✓", "green"), "note": ("!", "magenta"), "wrong": ("✗", "red")}
 
 
 def arguments(parser: Parser) -> None:

@@ -29,7 +29,7 @@ from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_optio
 from goalseek.project.opening import open_project, open_repository
 from goalseek.project.paths import fetch_hint, note_of_changed_shares
 from goalseek.project.project import Project
-from goalseek.views.terminal_text import one_line
+from goalseek.views.terminal_text import Color, one_line
 from goalseek.workspace.answers import answer_notes_at_head
 from goalseek.workspace.places import cache_paths
 from goalseek.workspace.scope import manifest_scope
@@ -268,8 +268,8 @@ def _print_promotion(
     if note := note_of_changed_shares(manifest, promotion.iterations):
         print(f"{note}; --measure compares base and result afresh")
     if result:
-        color = "red" if result.is_worse else "green" if result.compared.settled.is_sure else "magenta"
-        print(paint(measured, color))
+        color: Color = "green" if result.compared.settled.is_sure else "magenta"
+        print(paint(measured, "red" if result.is_worse else color))
     if at:
         print(at)
     if options.patch:
