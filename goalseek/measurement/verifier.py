@@ -124,27 +124,21 @@ def has_stop_code(manifest: Manifest, runs: Sequence[CommandRun]) -> bool:
 
 def refuse_failed(verifier: Verifier, command: VerifyCommand, result: ProgramResult) -> None:
     """Raises NoNumber with what the command's end means for the candidate, unless it succeeded."""
+    if result.exit_code == 0 and not result.timed_out:
+        return
+    printed = b""
+    if command.sees == "candidate":  # the agent is shown this
+        printed = b"\n".join(filter(None, (result.stdout.rstrip(), result.stderr.rstrip())))[-_OUTPUT_LIMIT:]
+    shown = printed.decode("utf-8", "replace")
     if result.timed_out:
         limit = format_duration(timeout_of(command, verifier.baseline_seconds) or result.seconds)
         how = ' (timeout = "auto")' if command.timeout == "auto" else ""
-        why = f"{command.name} took over {limit}{how}"
-        raise NoNumber(Reason.VERIFY_TIMEOUT, why, _output_end(command, result))
-    if result.exit_code == 0:
-        return
+        raise NoNumber(Reason.VERIFY_TIMEOUT, f"{command.name} took over {limit}{how}", shown)
     if command.sees == "hidden" and result.exit_code == UNJUDGEABLE:
         raise NoNumber(Reason.UNMEASURABLE, f"{command.name} says that this candidate cannot be judged")
     if command.sees == "hidden" and result.exit_code == STOP_THE_RUN:
         raise NoNumber(Reason.VERIFY_FAILED, f"{command.name} says stop (exit code 127)")
-    why = f"{command.name} ended with {result.exit_code}{_last_line(result)}"
-    raise NoNumber(Reason.VERIFY_FAILED, why, _output_end(command, result))
-
-
-def _output_end(command: VerifyCommand, result: ProgramResult) -> str:
-    """Empty if the command sees hidden files, because the agent is shown this."""
-    if command.sees != "candidate":
-        return ""
-    printed = b"\n".join(filter(None, (result.stdout.rstrip(), result.stderr.rstrip())))
-    return printed[-_OUTPUT_LIMIT:].decode("utf-8", "replace")
+    raise NoNumber(Reason.VERIFY_FAILED, f"{command.name} ended with {result.exit_code}{_last_line(result)}", shown)
 
 
 def _last_line(result: ProgramResult) -> str:

@@ -286,25 +286,23 @@ def drift_warning(direction: str, state: NoiseState) -> str | None:
     return f"the incumbent measures {shift} than when it was kept, with the same code: the machine or the data changed"
 
 
-def cost_of_deciding(manifest: Manifest, is_noisy: bool, seconds: float) -> str:
-    """One sentence; ``seconds`` is the time of one measurement, ``is_noisy`` that the same code gave two values."""
-    metric = manifest.metric
+def cost_of_deciding(manifest: Manifest, has_differed: bool, seconds: float) -> str:
+    """One sentence; ``seconds`` is the time of one measurement, ``has_differed`` that the same code gave two values."""
+    metric, each = manifest.metric, format_duration(seconds)
     if metric.noise == "none":
-        sentences = [f"one run a candidate, {format_duration(seconds)}, decided by plain comparison"]
-    elif is_noisy or metric.noise == "always":
+        text = f"one run a candidate, {each}, decided by plain comparison"
+    elif has_differed or metric.noise == "always":
         limit = metric.max_repeats + MAX_INCUMBENT_RUNS
-        sentences = [
-            f"a candidate takes 1 run where the first is worse, {format_duration(seconds)}, and up to {limit} where it "
-            f"is not, {format_duration(limit * seconds)}; the baseline {MAX_BASELINE_RUNS}"
-        ]
-        if metric.settle:
-            runs = 2 * metric.settle
-            sentences.append(f"settling in the end takes {runs} runs, {format_duration(runs * seconds)}")
+        text = (
+            f"a candidate takes 1 run where the first is worse, {each}, and up to {limit} where it is not, "
+            f"{format_duration(limit * seconds)}; the baseline {MAX_BASELINE_RUNS}"
+        )
+        if runs := 2 * (metric.settle or 0):
+            text += f"; settling in the end takes {runs} runs, {format_duration(runs * seconds)}"
     else:
-        sentences = [
-            f"each candidate is run once, {format_duration(seconds)}; the baseline is run {AGREEING_REPEATS + 1} "
-            f"times, and the first {CONFIRMED_KEEPS} kept changes twice"
-        ]
-    if manifest.holdout:
-        sentences.append(f"the holdout takes 2 runs at least, {format_duration(2 * seconds)}")
-    return "; ".join(sentences)
+        text = (
+            f"each candidate is run once, {each}; the baseline is run {AGREEING_REPEATS + 1} times, and the first "
+            f"{CONFIRMED_KEEPS} kept changes twice"
+        )
+    look = f"; the holdout takes 2 runs at least, {format_duration(2 * seconds)}" if manifest.holdout else ""
+    return text + look
