@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from noisy import METRIC
 from project import FILES, Project, home
 
 # The number is the candidate's, the seed's, and of something that nobody pinned.
@@ -33,11 +34,8 @@ def answer(number: object) -> str:
 
 def make(top: Path, judge: str = JUDGE, **metric: Any) -> Project:
     """A project after a baseline, a keep, a candidate that is worse, one that fails, one out of scope, a keep."""
-    project = Project.make(
-        top,
-        files={**FILES, "answer.json": answer(1), "hidden/judge.sh": judge},
-        manifest={"metric": {"direction": "maximize", "query": "score", **metric}, "guard": GUARD},
-    )
+    files = {**FILES, "answer.json": answer(1), "hidden/judge.sh": judge}
+    project = Project.make(top, files=files, manifest={"metric": {**METRIC, **metric}, "guard": GUARD})
     moves = (answer(2), answer(0), answer("fail"), {"files": {"other.txt": "x\n"}}, answer(3))
     project.set_moves(*moves)
     project.climb("iterate", "-n", str(len(moves) if judge == JUDGE else 1))
@@ -61,14 +59,12 @@ def again(project: Project, number: int, exit_code: int) -> dict[str, Any]:
     return found
 
 
-def state(project: Project) -> object:
-    logs = project.logs
-    return project.users(), project.git("for-each-ref"), (logs / "results.jsonl").read_bytes()
-
-
 @pytest.mark.slow
 def test_a_seeded_verifier_agrees_to_the_last_bit_and_nothing_is_recorded(climbed: Project) -> None:
-    before, records = state(climbed), climbed.iterations()
+    def state() -> object:
+        return climbed.users(), climbed.git("for-each-ref"), climbed.results.read_bytes()
+
+    before, records = state(), climbed.iterations()
     for number in (0, 2):
         found = again(climbed, number, 0)
         assert (found["iteration"], found["commit"]) == (number, records[number]["commit_hash"])
@@ -77,7 +73,7 @@ def test_a_seeded_verifier_agrees_to_the_last_bit_and_nothing_is_recorded(climbe
         score, size = found["found"]["numbers"]
         assert (score["recorded"], score["again"]) == (records[number]["runs"][-1]["value"],) * 2
         assert (size["name"], size["again"], size["how"]) == ("size", records[number]["guards"]["size"], "equal")
-    assert state(climbed) == before
+    assert state() == before
     ended = climbed.run("audit", "--rerun", "1")
     assert ended.exit_code == 0
     assert "with the pinned verifier and the recorded seed" in ended.stdout
@@ -98,6 +94,12 @@ def test_a_number_that_moved_and_stays_is_no_noise_and_named_in_its_units_and_in
     assert score["text"].endswith("measured once more it is the same again, so this is no noise")
     assert (size["recorded"], size["again"], size["how"]) == (150, 157, "within")
     assert size["text"] == "size: recorded 150, now 157: +7, +4.7%; on the same side of its bounds"
+    climbed.set_manifest({"metric": {**METRIC, "min_delta": 0.2}, "guard": GUARD})
+    found = again(climbed, 5, 0)["found"]
+    assert found["how"] == "within" and "less than min_delta" in found["numbers"][0]["text"]
+    climbed.set_manifest({"metric": {**METRIC, "min_delta": 0.2}, "guard": [{"query": "size", "max": 155}]})
+    found = again(climbed, 5, 1)["found"]
+    assert [number["how"] for number in found["numbers"]] == ["within", "differs"], "a bound was crossed"
 
 
 def test_a_failed_candidate_fails_the_same_way_or_not(climbed: Project) -> None:
@@ -114,19 +116,6 @@ def test_a_failed_candidate_fails_the_same_way_or_not(climbed: Project) -> None:
     assert texts(3, 1)[0].startswith("it failed then (verify_failed), and gives 5.")
     drift("9")
     assert texts(1, 1)[0].startswith("it was measured then, and fails now: verify_failed")
-
-
-@pytest.mark.slow
-def test_less_than_min_delta_decides_nothing_but_a_bound_that_is_crossed_does(tmp_path: Path) -> None:
-    project = make(tmp_path / "repository", min_delta=0.2)
-    drift("7")
-    found = again(project, 5, 0)["found"]
-    assert found["how"] == "within"
-    assert "less than min_delta" in found["numbers"][0]["text"]
-    metric = {"direction": "maximize", "query": "score", "min_delta": 0.2}
-    project.set_manifest({"metric": metric, "guard": [{"query": "size", "max": 155}]})
-    found = again(project, 5, 1)["found"]
-    assert [number["how"] for number in found["numbers"]] == ["within", "differs"]
 
 
 def test_a_metric_that_moves_by_itself_is_held_against_the_spread_of_its_repeats(tmp_path: Path) -> None:
@@ -160,11 +149,8 @@ def test_what_cannot_be_compared_with_is_refused(climbed: Project, make_project:
         assert ended.stdout == ""
         return ended.exit_code, ended.stderr
 
-    for number, told in (
-        ("4", "was never measured: skipped / out_of_scope"),
-        ("99", "no record of iteration 99"),
-        ("x", "invalid int"),
-    ):
+    never = "was never measured: skipped / out_of_scope"
+    for number, told in (("4", never), ("99", "no record of iteration 99"), ("x", "invalid int")):
         code, text = refusal(number)
         assert code == 2 and told in text
     with (climbed.top / ".git/goalseek/demo/lock").open() as file:
