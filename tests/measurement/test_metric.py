@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
-import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from project import Project
 
 from goalseek.manifest.tables import Reading
 from goalseek.measurement.metric import NoNumber, read_json, read_text, to_finite
@@ -69,7 +64,7 @@ def test_what_is_no_number_is_no_metric() -> None:
     with pytest.raises(NoNumber, match='has the key "accuracy" twice; write it once'):
         read_json(ACCURACY, '{"test": {"accuracy": 1, "accuracy": 1}}')
     assert reason_of(read_json, Reading(name="accuracy", query="length(test)"), '{"test": 3}') == "no_metric"
-    for printed in ("", "accuracy: high", "accuracy:0.9", "accuracy: 1,5"):
+    for printed in ("", "accuracy: high", "accuracy:0.9"):
         assert reason_of(read_text, PRINTED, printed) == "no_metric"
     optional = Reading(name="accuracy", source="stdout", regex=r"accuracy(?:: (\d+))?")
     assert reason_of(read_text, optional, "accuracy unknown") == "no_metric"
@@ -79,14 +74,11 @@ def test_what_is_no_number_is_no_metric() -> None:
         assert reason_of(to_finite, "accuracy", other) == "no_metric"
 
 
-@pytest.mark.parametrize(("printed", "value"), [("222,271,355", 222271355), ("-1,234.5", -1234.5), ("12,345", 12345)])
-def test_separators_of_thousands_are_read(printed: str, value: float) -> None:
-    assert read_text(PRINTED, f"accuracy: {printed}") == value
-
-
-@pytest.mark.parametrize("printed", ["0,125", "1,5", "1,2345", "1234,567", ",123", "1,234,56"])
-def test_a_comma_that_groups_no_thousands_is_refused(printed: str) -> None:
-    assert reason_of(read_text, PRINTED, f"accuracy: {printed}") == "no_metric"
+def test_a_comma_groups_thousands_or_is_refused() -> None:
+    for printed, value in (("222,271,355", 222271355), ("-1,234.5", -1234.5), ("12,345", 12345)):
+        assert read_text(PRINTED, f"accuracy: {printed}") == value
+    for printed in ("0,125", "1,5", "1,2345", "1234,567", ",123", "1,234,56"):
+        assert reason_of(read_text, PRINTED, f"accuracy: {printed}") == "no_metric"
 
 
 def test_rows_are_a_list_whose_last_a_query_may_take_and_a_regex_may_anchor_to_a_line() -> None:
@@ -103,58 +95,3 @@ def test_several_matches_are_refused_unless_the_last_is_asked_for(values: list[f
     assert reason_of(read_text, PRINTED, printed) == "no_metric"
     last = Reading(name="accuracy", source="stdout", regex=PRINTED.regex, matches="last")
     assert read_text(last, printed) == values[-1]
-
-
-RACE = "import work\nimport time\nbegan = time.perf_counter()\nwork.run()\nprint(time.perf_counter() - began)\n"
-HONEST = "import time\n\ndef run():\n    time.sleep(0.4)\n"
-FORGED = """\
-import sys, time
-sleep = time.sleep
-for name in ("time", "monotonic", "perf_counter", "process_time"):
-    setattr(time, name, lambda: 0.0)
-    setattr(time, name + "_ns", lambda: 0)
-
-def run():
-    sleep(1.2)
-    print("0.0001")
-"""
-
-
-@pytest.mark.slow
-def test_patched_clocks_do_not_make_a_candidate_faster(make_project: Callable[..., Project]) -> None:
-    project = make_project(
-        files={"work.py": HONEST, "race.py": RACE},
-        manifest={
-            "scope": {"writable": ["work.py"]},
-            "metric": {"direction": "minimize", "source": "wall", "command": "race"},
-            "verify": [
-                {"name": "slow", "run": "sleep 0.2"},
-                {"name": "race", "run": f"{shlex.quote(sys.executable)} race.py"},
-            ],
-        },
-    )
-    project.set_moves({"files": {"work.py": FORGED}}, {"files": {"work.py": HONEST.replace("0.4", "0.0")}})
-    baseline, forged, faster = project.climb("iterate", "-n", "2")
-    assert 0.4 < baseline["metric"]["value"] < 1.1
-    assert (forged["outcome"], forged["reason"], forged["metric"]["value"] > 1.2) == ("reverted", "worse", True)
-    assert faster["outcome"] == "kept"
-    assert faster["metric"]["value"] < baseline["metric"]["value"]
-    for run in faster["runs"]:
-        assert run["seconds"] > run["value"] + 0.19, "of the named command alone"
-
-
-def test_the_command_alone_is_timed_not_what_it_left_behind(
-    make_project: Callable[..., Project], tmp_path: Path
-) -> None:
-    project = make_project(
-        files={"answer.json": "{}\n"},
-        manifest={
-            "scope": {"writable": ["answer.json"]},
-            "metric": {"direction": "minimize", "source": "wall"},
-            "verify": [{"name": "race", "run": "(setsid sleep 30 >/dev/null 2>&1 &); exit 0"}],
-        },
-    )
-    project.set_moves("{ }\n")
-    baseline, *_ = project.climb()
-    assert baseline["metric"]["value"] < 2
-    assert baseline["verify"][0]["killed"] == 1

@@ -15,6 +15,7 @@ from project import Project, Projects
 BUILD: dict[str, Any] = {"name": "build", "run": "cp answer.json program", "outputs": ["program"]}
 RUN = {"name": "run", "run": "cat answer.json"}
 CHECK = {"name": "check", "run": "sh hidden/judge.sh", "sees": "hidden"}
+PYTHON = shlex.quote(sys.executable)
 WALL = {"direction": "minimize", "source": "wall"}
 FILES = {"answer.json": "{}\n", "hidden/judge.sh": "true\n"}
 BLIND = "metric is the time of check, which neither sees the candidate nor gets `outputs`"
@@ -120,22 +121,53 @@ def test_a_climb_whose_ruler_is_pinned_goes_on_and_its_next_baseline_is_refused(
     assert project.run("baseline").exit_code == 2
 
 
+RACE = "import work\nimport time\nbegan = time.perf_counter()\nwork.run()\nprint(time.perf_counter() - began)\n"
+HONEST = "import time\n\ndef run():\n    time.sleep(0.4)\n"
+FORGED = """\
+import sys, time
+sleep = time.sleep
+for name in ("time", "monotonic", "perf_counter", "process_time"):
+    setattr(time, name, lambda: 0.0)
+    setattr(time, name + "_ns", lambda: 0)
+
+def run():
+    sleep(1.2)
+    print("0.0001")
+"""
+
+
+def timed_python(make_project: Projects, files: dict[str, str], *verify: dict[str, str], **metric: str) -> Project:
+    tables = {"scope": {"writable": ["work.py"]}, "verify": list(verify), "metric": {**WALL, **metric}}
+    return make_project(files=files, manifest={**tables, "guard": [{"name": "took", "source": "wall", "max": 60}]})
+
+
+@pytest.mark.slow
+def test_patched_clocks_do_not_make_a_candidate_faster(make_project: Projects) -> None:
+    commands = {"name": "slow", "run": "sleep 0.2"}, {"name": "race", "run": f"{PYTHON} race.py"}
+    project = timed_python(make_project, {"work.py": HONEST, "race.py": RACE}, *commands, command="race")
+    project.set_moves({"files": {"work.py": FORGED}}, {"files": {"work.py": HONEST.replace("0.4", "0.0")}})
+    baseline, forged, faster = project.climb("iterate", "-n", "2")
+    assert 0.4 < baseline["metric"]["value"] < 1.1
+    assert (forged["outcome"], forged["reason"], forged["metric"]["value"] > 1.2) == ("reverted", "worse", True)
+    assert faster["outcome"] == "kept" and faster["metric"]["value"] < baseline["metric"]["value"]
+    for run in faster["runs"]:
+        assert run["seconds"] > run["value"] + 0.19, "of the named command alone"
+
+
+def test_the_command_alone_is_timed_not_what_it_left_behind(make_project: Projects) -> None:
+    project = make(make_project, {"name": "race", "run": "(setsid sleep 30 >/dev/null 2>&1 &); exit 0"})
+    baseline, *_ = project.climb()
+    assert baseline["metric"]["value"] < 2 and baseline["verify"][0]["killed"] == 1
+
+
 SPIN = "import sys, time\nwhile time.process_time() < {seconds}: pass\ntime.sleep(0.4)\n"
 
 
 @pytest.mark.slow
 def test_processor_time_leaves_out_what_the_command_waits_for(make_project: Projects) -> None:
-    python = f"{shlex.quote(sys.executable)} -S work.py"
-    guard = {"name": "took", "source": "wall", "max": 60}
-    project = make_project(
-        files={"work.py": SPIN.format(seconds=0.3)},
-        manifest={
-            "scope": {"writable": ["work.py"]},
-            "metric": {"direction": "minimize", "source": "cpu", "noise": "none"},
-            "guard": [guard],
-            "verify": [{"name": "work", "run": f"{python} & wait"}],
-        },
-    )
+    command = {"name": "work", "run": f"{PYTHON} -S work.py & wait"}
+    files = {"work.py": SPIN.format(seconds=0.3)}
+    project = timed_python(make_project, files, command, source="cpu", noise="none")
     project.set_moves({"files": {"work.py": SPIN.format(seconds=0.05)}})
     baseline, faster = project.climb()
     assert 0.3 <= baseline["metric"]["value"] < 0.6 and baseline["guards"]["took"] > 0.7
