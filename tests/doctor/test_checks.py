@@ -15,6 +15,7 @@ FAULTS = {
     "globs": ('scope.hidden = ["gone/**"]', ""),
     "share": ('scope.share = ["data"]', ""),
     "program": ('project.program = "tips.md"', ""),
+    "cheat": ('cheat = [{ patch = "gone.patch" }]', ""),
     "committed": ("", "exit 1\n"),
     "sandbox": ('sandbox.read = ["/gone"]', ""),
 }
