@@ -20,7 +20,8 @@ import pytest
 from model_server.asked import Asked as Question
 from model_server.moves import Die, Edit, Hang, Loop, Move, Refuse, plan, review
 from model_server.server import ModelServer
-from project import Project, Projects, answer, ended, living
+from project import Project, Projects, answer, ended, living, until
+from reviewing import tokens
 from test_presets import Asked
 
 from goalseek.phase_values import Plan
@@ -420,6 +421,28 @@ def test_one_that_is_cut_off_in_its_change_goes_on_where_it_was(
     asked_for = [json.dumps(seen.asked.body) for seen in server.seen if seen.done != "aside"]
     assert ["Your edits are in the folder" in question for question in asked_for] == [False] * 4 + [True] * 2
     assert input_and_output(record) == (100 * answered(server), 20 * answered(server))
+
+
+def test_a_loop_of_tools_ends_at_a_limit_and_is_charged_also_where_goalseek_is_killed(
+    asked: Projects, server: ModelServer
+) -> None:
+    project = asked("gemini", plan("a score of 7", "answer.json"))
+    server.otherwise = Loop()
+    table = {"provider": provider("gemini", server), **CONFINED}
+    project.set_manifest({**table, "limits": {"tokens": 1600}})
+    told = ended(("iterate", "-n", "1"), project.folder, seconds=400)
+    assert (told.exit_code, project.state()["stop_reason"]) == (0, "tokens") and len(project.iterations()) == 1
+    before = answered(server)
+    assert 10 <= before < 100
+    project.set_manifest(table)
+    process = project.start("iterate", "-n", "1")
+    until(lambda: answered(server) > before + 10)
+    process.kill()
+    process.communicate(timeout=120)
+    server.otherwise = Edit({"answer.json": answer(7)}, text="a score of 7")
+    record = climb(project)
+    assert (record["iteration"], record["outcome"]) == (1, "kept"), (record["why"], server.done())
+    assert tokens(record) == pytest.approx(160 * answered(server), abs=320), "two answers may have been on their way"
 
 
 @pytest.mark.parametrize("name", [name for name in THERE if name == "mini-swe-agent"])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fake_agents import ADDING, APPROVES, ASKS, EDIT, SCORES, SCORING, Fake, Fakes
+from moved_clock import MovedClock
 from project import Project, Projects, everything_written, until
 from reviewing import tokens
 from skips import levels
@@ -232,6 +233,24 @@ def test_the_next_provider_edits_a_clean_tree_under_its_own_name(fake: Fakes, ag
 
 
 PRICE = {"model": "large", "input": 10.0, "cached": 5.0, "output": 20.0}
+
+
+def test_a_night_with_a_limit_an_outage_and_a_revoked_key_loses_no_iteration(
+    fake: Fakes, scorers: Projects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The climb runs in this process, on a clock that its waits move."""
+    fake("claude", SCORING, _1="rate 7200"), fake("codex", SCORING, _1="transient", _4="auth")
+    fallback = [{"name": "codex", "credentials": []}]
+    project = scorers({"name": "claude", "credentials": [], "fallback": fallback})
+    clock = MovedClock(monkeypatch, lambda: project.state()["status"])
+    list(goalseek.iterate(goalseek.load(project.manifest), iterations=3))
+    records = project.iterations()[1:]
+    told = [(record["iteration"], record["outcome"], record["provider"]) for record in records]
+    assert told == [(1, "kept", "codex"), (2, "kept", "codex"), (3, "kept", "claude")]
+    assert 7200 <= clock.moved < 7500 and "waiting" in clock.seen
+    assert sum(map(tokens, records)) == 600, "each answer is charged once, and a refusal is none"
+    assert sum(sum(record["seconds"].values()) for record in records) < 500, "waits are no work"
+    assert any(note.startswith("waited 2h") or note.startswith("waited 1h") for note in records[2]["notes"])
 
 
 def test_mini_swe_agent_is_refused_without_a_sandbox(fake: Fakes, agents: Projects) -> None:

@@ -16,26 +16,21 @@ _MODULES = (_WAITS, "goalseek.loop.loop", "goalseek.providers.fallback", "goalse
 
 
 class MovedClock:
-    """The module ``time`` as goalseek and the model server see it, ``moved`` seconds ahead; the sandbox sees the real one.
+    """The module ``time`` as goalseek sees it, ``moved`` seconds ahead; the sandbox sees the real one.
 
-    ``seen`` is what ``look`` gave in each wait. ``at`` has something done once the clock has moved so far.
+    ``seen`` is what ``look`` gave in each wait.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, look: Callable[[], Any] = lambda: None) -> None:
         self.moved = 0.0
         self.seen: list[Any] = []
         self._look = look
-        self._due: list[tuple[float, Callable[[], object]]] = []
         for name in _MODULES:
             importlib.import_module(name)
         for name, module in list(sys.modules.items()):
-            is_seen = name.startswith(("goalseek.", "model_server.")) and not name.startswith("goalseek.sandbox.")
+            is_seen = name.startswith("goalseek.") and not name.startswith("goalseek.sandbox.")
             if is_seen and getattr(module, "time", None) is time:
                 monkeypatch.setattr(module, "time", _Waits(self) if name == _WAITS else self)
-
-    def at(self, seconds: float, do: Callable[[], object]) -> None:
-        """Has something done as soon as the clock has moved so many seconds from now."""
-        self._due.append((self.moved + seconds, do))
 
     def monotonic(self) -> float:
         return time.monotonic() + self.moved
@@ -45,13 +40,6 @@ class MovedClock:
 
     def clock_gettime(self, clock: int) -> float:
         return time.clock_gettime(clock) + self.moved
-
-    def advance(self, seconds: float) -> None:
-        self.moved += seconds
-        due = [do for moment, do in self._due if moment <= self.moved]
-        self._due = [row for row in self._due if row[0] > self.moved]
-        for do in due:
-            do()
 
     def look(self) -> None:
         """Notes what there is to see, where it is something new."""
@@ -70,7 +58,7 @@ class _Waits:
 
     def sleep(self, seconds: float) -> None:
         self._clock.look()
-        self._clock.advance(STEP_SECONDS)
+        self._clock.moved += STEP_SECONDS
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._clock, name)
