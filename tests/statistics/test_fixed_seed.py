@@ -1,9 +1,10 @@
 """A candidate that fixes its seed: its runs agree to the last bit, where the incumbent's never do."""
 
 import random
+from typing import Any
 
 import pytest
-from noise_sessions import Session, baseline_state, metric_of, next_step, record_of, runs_of, update_noise
+from noise_sessions import Session, baseline_state, metric_of, next_step, record_of, runs_in, runs_of, update_noise
 
 from goalseek.phase_values import Verdict
 from goalseek.statistics.fixed_seed import is_tie_improbable
@@ -51,29 +52,31 @@ def test_shares_of_a_test_set_are_a_grid_and_times_are_not() -> None:
         assert is_tie_improbable([draw.lognormvariate(0, 0.1) for _ in range(5)])
 
 
-def test_one_more_run_is_made_of_a_candidate_whose_two_agree_and_it_is_reverted_if_that_agrees_too() -> None:
-    state = baseline_state(*SPREAD)
-    assert next_step(DOWN, state, runs_of("candidate", 90.0, 90.0)) == "candidate"
-    verdict = verdict_of(next_step(DOWN, state, runs_of("candidate", 90.0, 90.0, 90.0)))
-    assert (verdict.outcome, verdict.reason) == (Outcome.REVERTED, Reason.SEED_FIXED)
-    assert verdict.why.startswith("3 runs under different seeds gave the same number: its seed is fixed")
-    assert "luck: draw from $GOALSEEK_SEED; metric.allow_fixed_seed = true is for who means it" in verdict.why
-    fresh = runs_of("incumbent", 100.2019283)
-    moved = runs_of("candidate", 90.0, 90.0, 90.001) + fresh
-    assert verdict_of(next_step(DOWN, state, moved)).reason == Reason.BETTER
-    untied = runs_of("candidate", 90.0, 90.001, 90.002) + fresh
-    assert verdict_of(next_step(DOWN, state, untied)).reason == Reason.BETTER
-
-
-def test_who_means_a_fixed_seed_says_so_and_a_coarse_metric_ties_by_chance() -> None:
-    tied, spread, coarse = runs_of("candidate", 90.0, 90.0), baseline_state(*SPREAD), baseline_state(*COARSE)
-    thrice = runs_of("candidate", 90.0, 90.0, 90.0) + runs_of("incumbent", 100.3)
-    allowed = metric_of("minimize", allow_fixed_seed=True)
-    assert verdict_of(next_step(allowed, spread, thrice)).reason == Reason.BETTER
-    assert next_step(DOWN, coarse, thrice) == "candidate"
-    moved = (*runs_of("candidate", 90.0, 90.0, 90.0, 90.1), *runs_of("incumbent", 100.3, 100.1))
-    assert verdict_of(next_step(DOWN, coarse, moved)).reason == Reason.BETTER
-    assert verdict_of(next_step(metric_of("minimize", max_repeats=2), spread, tied)).reason == Reason.SEED_FIXED
+@pytest.mark.parametrize(
+    ("baseline", "terms", "runs", "expected"),
+    [
+        (SPREAD, {}, "c90 c90", "candidate"),
+        (SPREAD, {}, "c90 c90 c90", Reason.SEED_FIXED),
+        (SPREAD, {}, "c90 c90 c90.001 i100.2019283", Reason.BETTER),
+        (SPREAD, {}, "c90 c90.001 c90.002 i100.2019283", Reason.BETTER),
+        (SPREAD, {"max_repeats": 2}, "c90 c90", Reason.SEED_FIXED),
+        (SPREAD, {"allow_fixed_seed": True}, "c90 c90 c90 i100.3", Reason.BETTER),
+        (COARSE, {}, "c90 c90 c90 i100.3", "candidate"),  # a coarse metric ties by chance
+        (COARSE, {}, "c90 c90 c90 c90.1 i100.3 i100.1", Reason.BETTER),
+        (COARSE, {}, "c0 c0 c0 i100.3", Reason.BETTER),  # what is perfect has no fixed seed there
+        (SPREAD, {}, "c0 c0 c0 i100.3", Reason.SEED_FIXED),
+    ],
+)
+def test_one_more_run_is_made_of_a_candidate_whose_two_agree_and_it_is_reverted_if_that_agrees_too(
+    baseline: tuple[float, ...], terms: dict[str, Any], runs: str, expected: str
+) -> None:
+    step = next_step(metric_of("minimize", **terms), baseline_state(*baseline), runs_in(runs))
+    assert (step.reason if isinstance(step, Verdict) else step) == expected
+    if expected == Reason.SEED_FIXED:
+        verdict, count = verdict_of(step), len(runs.split()) - runs.count("i")
+        assert verdict.outcome == Outcome.REVERTED
+        assert verdict.why.startswith(f"{count} runs under different seeds gave the same number: its seed is fixed")
+        assert "luck: draw from $GOALSEEK_SEED; metric.allow_fixed_seed = true is for who means it" in verdict.why
 
 
 def test_on_a_coarse_metric_more_runs_that_agree_tell_a_fixed_seed() -> None:
@@ -84,12 +87,6 @@ def test_on_a_coarse_metric_more_runs_that_agree_tell_a_fixed_seed() -> None:
         runs += runs_of(str(step), 0.7325 if step == "candidate" else 0.65)
     assert verdict_of(step).reason == Reason.SEED_FIXED
     assert sum(run.of == "candidate" for run in runs) < 8
-
-
-def test_what_is_perfect_on_a_coarse_metric_has_no_fixed_seed_and_on_another_it_has() -> None:
-    runs = runs_of("candidate", 0.0, 0.0, 0.0) + runs_of("incumbent", 100.3)
-    assert verdict_of(next_step(DOWN, baseline_state(*COARSE), runs)).reason == Reason.BETTER
-    assert verdict_of(next_step(DOWN, baseline_state(*SPREAD), runs)).reason == Reason.SEED_FIXED
 
 
 def test_an_incumbent_that_gives_one_number_itself_makes_no_tie_improbable() -> None:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -16,6 +17,7 @@ from noise_sessions import (
     next_step,
     noisy_session,
     record_of,
+    runs_in,
     runs_of,
     update_noise,
 )
@@ -80,124 +82,83 @@ def test_a_deterministic_metric_costs_four_runs_more_and_decides_as_plain_compar
     assert session.state.clock == 3 + 8 + 2
 
 
+BELOW = "reverted below_min_delta: +10.2% (3 v 3 runs, odds > 9:1); less than min_delta, 15.03"
+STILL, SPREAD = (10.0, 10.0, 10.0), (100.0, 101.0, 99.0, 100.5, 100.2)
+BUSY = (115.0, 116.0, 114.0, 115.5, 115.2)  # the machine was
+FAR, UNLIKE, FRESH = "c90 c90.1 c89.9", "c9 c9.02 i10 i10.1 i9.9 i10.05", "i100.2 i100.2 i100.2 i100.2"
+STEADY, WIDE = "c90 c90.5 c90.2 c90.3", "c90 c80 c91 c78"
+SHIFTED = "c100 c100.1 c99.9 i100.2 i99.8"
+
+
 @pytest.mark.parametrize(
-    ("value", "lines_saved", "min_delta", "outcome"),
+    ("baseline", "terms", "runs", "expected"),
     [
-        (10.0, 0, 0.0, ("reverted", "tie", "10 as before, and no fewer lines")),
-        (10.0, 1, 0.0, ("kept", "simpler", "10 as before, and 1 line fewer")),
-        (11.0, 9, 0.0, ("reverted", "worse", "11 is worse than 10 by 1")),
-        (9.0, 0, "20%", ("reverted", "below_min_delta", "9 beats 10 by 1, less than min_delta, 2")),
-        (9.0, 0, 1.0, ("kept", "better", "9 beats 10 by 1")),
+        # Without noise: plain comparison, twice before a keep.
+        (STILL, {}, "c9", "candidate"),
+        (STILL, {"lines_saved": 0}, "c10", "reverted tie: 10 as before, and no fewer lines"),
+        (STILL, {"lines_saved": 1}, "c10 c10", "kept simpler: 10 as before, and 1 line fewer"),
+        (STILL, {"lines_saved": 9}, "c11", "reverted worse: 11 is worse than 10 by 1"),
+        (STILL, {"min_delta": "20%"}, "c9", "reverted below_min_delta: 9 beats 10 by 1, less than min_delta, 2"),
+        (STILL, {"min_delta": 1.0}, "c9 c9", "kept better: 9 beats 10 by 1"),
+        # Code that is not known to move is run first; noise = "none" asks for nothing.
+        ((10.0,), {}, "", "incumbent"),
+        ((10.0,), {}, "i10", "incumbent"),
+        ((10.0,), {}, "i10 i10", "candidate"),
+        ((10.0,), {}, "i10.1", "incumbent"),
+        ((10.0,), {"noise": "none"}, "", "candidate"),
+        ((10.0,), {"noise": "none"}, "c9.9", "kept better: 9.9 beats 10 by 0.1"),
+        # A second value of the same code: five fresh runs of the incumbent.
+        (STILL, {}, "c9 c9.02", "incumbent"),
+        (STILL, {}, UNLIKE, "incumbent"),
+        (STILL, {}, f"{UNLIKE} i10", "candidate"),
+        (STILL, {}, f"{UNLIKE} i10 c9.04", "kept better: +9.7% (3 v 5 runs, odds > 9:1)"),
+        # Under noise: one run if it is worse, and never a keep without a run of the incumbent after its first.
+        (SPREAD, {}, "c100.3", "reverted worse: -0.1% (1 run v the incumbent's last 5, median 100.2), needed +2%"),
+        (SPREAD, {"min_delta": "15%"}, "c90 c90 c90", BELOW),
+        (SPREAD, {}, "c99.2 c98.9 c99.3 c98.4", "incumbent"),
+        (SPREAD, {}, FAR, "incumbent"),
+        (SPREAD, {}, f"{FAR} i100.1", "kept better: +10.1% (3 v 4 runs, odds > 9:1)"),
+        (SPREAD, {}, f"i100.1 {FAR}", "incumbent"),
+        (SPREAD, {}, f"i100.1 {FAR} i100.1", "kept better: +10.1% (3 v 5 runs, odds > 9:1)"),
+        # Runs of the incumbent from before a shift are left out.
+        (BUSY, {}, "c100 c100.1 c99.9", "incumbent"),
+        (BUSY, {}, SHIFTED, "incumbent"),
+        (BUSY, {}, f"{SHIFTED} i100.1", "reverted within_noise: +0.1% (3 v 3 runs, odds < 1:9), needed +1.8%"),
+        # A candidate that spreads more than all code needs all its runs.
+        (SPREAD, {}, f"{STEADY} {FRESH}", "kept better: +9.9% (4 v 7 runs, odds > 9:1)"),
+        (SPREAD, {}, f"{WIDE} {FRESH}", "candidate"),
+        (SPREAD, {"max_repeats": 4}, f"{WIDE} {FRESH}", "kept better: +20.2% (4 v 7 runs, odds > 9:1)"),
+        (SPREAD, {}, f"{WIDE} {WIDE} {FRESH} {FRESH}", "kept better: +20.2% (8 v 8 runs, odds > 9:1)"),
     ],
 )
-def test_a_deterministic_verdict(
-    value: float, lines_saved: int, min_delta: float | str, outcome: tuple[str, str, str]
+def test_what_the_rule_asks_for_or_decides(
+    baseline: tuple[float, ...], terms: dict[str, Any], runs: str, expected: str
 ) -> None:
-    terms = metric_of("minimize", min_delta=min_delta)
-    runs = runs_of("candidate", value, value)
-    ruling = next_step(terms, baseline_state(10.0, 10.0, 10.0), runs, lines_saved)
-    assert isinstance(ruling, Verdict)
-    assert (ruling.outcome, ruling.reason, ruling.why) == outcome
+    keys = {key: value for key, value in terms.items() if key != "lines_saved"}
+    step = next_step(metric_of(**keys), baseline_state(*baseline), runs_in(runs), terms.get("lines_saved", 0))
+    assert expected == (f"{step.outcome} {step.reason}: {step.why}" if isinstance(step, Verdict) else step)
 
 
-def test_a_second_value_of_the_same_code_switches_to_the_noisy_rule_with_five_fresh_runs() -> None:
-    state = baseline_state(10.0, 10.0, 10.0)
-    runs = runs_of("candidate", 9.0)
-    assert next_step(DOWN, state, runs) == "candidate"
-    runs += runs_of("candidate", 9.02)
-    for value in (10.0, 10.1, 9.9, 10.05, 10.0):
-        assert next_step(DOWN, state, runs) == "incumbent"
-        runs += runs_of("incumbent", value)
-    assert next_step(DOWN, state, runs) == "candidate"
-    runs += runs_of("candidate", 9.04)
-    ruling = next_step(DOWN, state, runs)
-    assert isinstance(ruling, Verdict) and ruling and ruling.odds is not None
-    after = update_noise(state, record_of(1, "kept", runs, ruling.odds))
-    assert after.differed
-    assert after.pairs[:4] == ((10.0, 10.1), (10.1, 9.9), (9.9, 10.05), (10.05, 10.0))
-    assert next_step(DOWN, after, ()) == "candidate"
-
-
-def test_what_is_not_known_to_move_or_has_no_runs_in_the_window_is_run_first() -> None:
-    state = baseline_state(10.0)
-    assert next_step(DOWN, state, ()) == "incumbent"
-    assert next_step(DOWN, state, runs_of("incumbent", 10.0)) == "incumbent"
-    assert next_step(DOWN, state, runs_of("incumbent", 10.0, 10.0)) == "candidate"
-    assert next_step(DOWN, state, runs_of("incumbent", 10.1)) == "incumbent"
-    assert next_step(metric_of("minimize", "none"), state, ()) == "candidate"
-    assert isinstance(next_step(metric_of("minimize", "none"), state, runs_of("candidate", 9.9)), Verdict)
-    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2).with_runs(runs_of("other", *[1.0] * 31))
+def test_without_a_run_in_the_window_the_incumbent_is_run_first() -> None:
+    state = baseline_state(*SPREAD).with_runs(runs_of("other", *[1.0] * 31))
     assert next_step(DOWN, state, ()) == "incumbent"
     assert next_step(metric_of("minimize", window=31), state, ()) == "candidate"
 
 
-def test_far_better_is_kept_with_its_odds_worse_at_first_sight_reverted_and_below_min_delta_too() -> None:
-    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
-    ruling = next_step(DOWN, state, runs_of("candidate", 100.3))
-    assert isinstance(ruling, Verdict) and (ruling.reason, ruling.odds) == ("worse", None)
-    assert ruling.why == "-0.1% (1 run v the incumbent's last 5, median 100.2), needed +2%"
-    far = runs_of("candidate", *[90.0] * 3)
-    ruling = next_step(metric_of("minimize", min_delta="15%"), state, far)
-    assert isinstance(ruling, Verdict)
-    assert (ruling.outcome, ruling.reason) == ("reverted", "below_min_delta")
-    assert ruling.why == "+10.2% (3 v 3 runs, odds > 9:1); less than min_delta, 15.03"
-    session = Session(DOWN, lambda of: 0.0)
-    session.state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
-    values = iter((90.0, 90.1, 89.9))
-    session.draw = lambda of: next(values) if of == "candidate" else 100.1
-    answers = session.candidate()
-    assert answers == ["candidate", "candidate", "candidate", "incumbent", session.rulings[-1]]
-    undecided = runs_of("candidate", 99.2, 98.9, 99.3, 98.4)
-    assert next_step(DOWN, baseline_state(100.0, 101.0, 99.0, 100.5, 100.2), undecided) == "incumbent"
-    ruling = session.rulings[-1]
-    assert (ruling.outcome, ruling.reason, ruling.why) == ("kept", "better", "+10.1% (3 v 4 runs, odds > 9:1)")
-
-
-def test_no_candidate_is_kept_without_a_run_of_the_incumbent_after_its_first() -> None:
-    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
-    far, before = runs_of("candidate", 90.0, 90.1, 89.9), runs_of("incumbent", 100.1)
-    assert next_step(DOWN, state, before + far) == "incumbent"
-    verdict = next_step(DOWN, state, before + far + before)
-    assert isinstance(verdict, Verdict) and verdict.outcome == "kept"
-
-
-def test_runs_of_the_incumbent_from_before_a_shift_are_left_out() -> None:
-    state = baseline_state(115.0, 116.0, 114.0, 115.5, 115.2)  # while the machine was busy
-    runs = runs_of("candidate", 100.0, 100.1, 99.9)
-    for value in (100.2, 99.8, 100.1):
-        assert next_step(DOWN, state, runs) == "incumbent"
-        runs += runs_of("incumbent", value)
-    verdict = next_step(DOWN, state, runs)
-    assert isinstance(verdict, Verdict) and verdict.outcome == "reverted"
-    assert verdict.incumbent == 100.1 and "(3 v 3 runs, odds" in verdict.why
-
-
-def test_a_candidate_that_spreads_more_than_all_code_does_needs_all_its_runs() -> None:
-    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
-    fresh = runs_of("incumbent", *[100.2] * 4)
-    steady, wide = runs_of("candidate", 90.0, 90.5, 90.2, 90.3), runs_of("candidate", 90.0, 80.0, 91.0, 78.0)
-    verdict = next_step(DOWN, state, steady + fresh)
-    assert isinstance(verdict, Verdict) and verdict.reason == "better"
-    assert next_step(DOWN, state, wide + fresh) == "candidate"
-    assert next_step(metric_of("minimize", max_repeats=4), state, wide + fresh)
-    verdict = next_step(DOWN, state, wide + wide + runs_of("incumbent", *[100.2] * 8))
-    assert isinstance(verdict, Verdict) and verdict.reason == "better"
-
-
 def test_an_incumbent_that_spreads_more_than_all_code_does_is_harder_to_beat() -> None:
     """The same medians, sd of all code and runs of the candidate: only the incumbent's own runs differ."""
-    before = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
+    before = baseline_state(*SPREAD)
     steady, wide = (
         replace(before, incumbent=tuple(TimedRun(value, before.clock) for value in values))
         for values in ((101.0, 99.0, 100.2, 100.0, 100.4), (105.0, 95.0, 100.2, 104.0, 96.0))
     )
-    runs = runs_of("candidate", 97.0, 98.5, 97.5) + runs_of("incumbent", 100.2)
+    runs = runs_in("c97 c98.5 c97.5 i100.2")
     odds = [verdict_odds(next_step(metric_of(max_repeats=3), state, runs)) for state in (steady, wide)]
     assert odds[0] > 2 * odds[1]
 
 
 def test_each_of_the_incumbents_runs_counts_in_the_odds_for_at_most_one_and_a_half_sd() -> None:
-    before = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
+    before = baseline_state(*SPREAD)
     states = [
         replace(before, incumbent=tuple(TimedRun(value, before.clock) for value in (100.0, 100.2, last)))
         for last in (100.2, 110.0, 100_000.0)
@@ -381,22 +342,20 @@ def test_it_stays_small_however_long_the_climb() -> None:
 
 
 def test_after_a_candidate_the_incumbents_runs_are_those_that_did_not_decide() -> None:
-    runs = (*runs_of("candidate", 8.0), *runs_of("incumbent", 10.5), *runs_of("candidate", 9.0, 9.5))
-    state = update_noise(baseline_state(10.0, 10.2, 9.9, 10.1, 10.0), record_of(1, "kept", runs, 20.0))
+    before = baseline_state(10.0, 10.2, 9.9, 10.1, 10.0)
+    state = update_noise(before, record_of(1, "kept", runs_in("c8 i10.5 c9 c9.5"), 20.0))
     assert state.incumbent == (TimedRun(9.0, 8), TimedRun(9.5, 9))
     assert state.value == 9.25
     assert (state.kept, state.tested, state.tree) == (1, 1, "tree 1")
     assert state.pairs[-3:] == ((10.0, 10.5), (8.0, 9.0), (9.0, 9.5))
-    runs = (*runs_of("candidate", 9.0), *runs_of("incumbent", 10.5), *runs_of("candidate", 10.0))
-    state = update_noise(baseline_state(10.0, 10.2, 9.9, 10.1, 10.0), record_of(1, "reverted", runs, 0.1))
+    state = update_noise(before, record_of(1, "reverted", runs_in("c9 i10.5 c10"), 0.1))
     assert state.incumbent[-1] == TimedRun(10.5, 7)
     assert (state.kept, state.tested, state.tree, state.clock) == (0, 1, "tree 0", 8)
-    state = update_noise(
-        baseline_state(10.0, 10.2, 9.9, 10.1, 10.0), record_of(1, "reverted", runs_of("candidate", 11.0))
-    )
-    assert state.tested == 0
+    assert update_noise(before, record_of(1, "reverted", runs_in("c11"))).tested == 0
+    switched = update_noise(baseline_state(*STILL), record_of(1, "kept", runs_in(f"{UNLIKE} i10 c9.04"), 20.0))
+    assert switched.differed and next_step(DOWN, switched, ()) == "candidate"
+    assert switched.pairs[:4] == ((10.0, 10.1), (10.1, 9.9), (9.9, 10.05), (10.05, 10.0))
     failed = (VerifierRun("candidate", None, 1, 1.0),)
-    before = baseline_state(10.0, 10.2, 9.9, 10.1, 10.0)
     assert update_noise(before, record_of(1, "reverted", failed)) == replace(before, clock=6)
 
 
@@ -428,7 +387,7 @@ def measurement(tree: str, value: float, ruler: str = RULER) -> MeasurementRecor
 
 
 def test_a_level_that_moved_is_told_and_one_that_did_not_is_not() -> None:
-    state = baseline_state(100.0, 101.0, 99.0, 100.5, 100.2)
+    state = baseline_state(*SPREAD)
     assert drift_warning("minimize", state) is None
     as_before = state.with_runs(runs_of("incumbent", 100.4, 99.5, 100.8, 100.0, 100.1))
     assert drift_warning("minimize", as_before) is None

@@ -18,6 +18,9 @@ from goalseek.statistics.noise_report import (
     skewness,
 )
 
+MIXED = [(0.0, 1.0), (-1.0, 1.0), (0.0, 3.0), (0.0, 2.0), (-1.0, 1.0)]
+UNSURE = [(1.0, 0.5), (1.0, 40.0), (1.0, 30.0)]
+
 
 def test_what_greedy_does_and_the_repeats_that_a_gain_needs() -> None:
     assert expected_false_keeps(0) == 0
@@ -80,36 +83,44 @@ def test_quantiles_are_those_of_the_tables() -> None:
         assert student_quantile(probability, freedom) == pytest.approx(t, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("direction", "pairs", "words"),
+    [
+        ("maximize", MIXED, "2 better (95% interval 1.122 to 2.878), the mean of 5 pairs"),
+        ("maximize", [(100.0, 90.0)], "10% worse, 1 pair"),
+        ("maximize", [(100.0, 110.0)], "10% better, 1 pair"),
+        ("maximize", [(-2, 1)] * 3, "3 better (exactly), 3 pairs"),
+        ("maximize", [(0.1, 10.0)] * 2, "99× better (exactly), 2 pairs"),  # noqa: RUF001
+        ("maximize", UNSURE, "743% better (95% interval -98.1% to 3,718×), the mean of 3 pairs"),  # noqa: RUF001
+        ("minimize", [(100.0, 90.0), (10.0, 9.0), (1.0, 0.9)], "10% better (exactly), 3 pairs"),
+        ("minimize", [(7, 7)] * 2, "no difference (exactly), 2 pairs"),
+        ("minimize", [(10, 5.00001), (10, 5)], "50% better (95% interval 50% to 50%, rounded), the mean of 2 pairs"),
+        # Near zero a difference is in the metric's units, and stays so.
+        ("minimize", [(15.04, 0.25)] * 2, "14.79 better (exactly), 2 pairs"),
+        ("minimize", [(15.04, -0.25)] * 2, "15.29 better (exactly), 2 pairs"),
+        ("minimize", [(0.25, 15.04)] * 2, "14.79 worse (exactly), 2 pairs"),
+        ("minimize", [(15.0, 3.0)] * 2, "80% better (exactly), 2 pairs"),
+    ],
+)
+def test_a_difference_in_words(direction: str, pairs: list[tuple[float, float]], words: str) -> None:
+    assert settle(direction, pairs).in_words() == words
+
+
 def test_the_difference_and_its_interval_are_in_the_metrics_units_or_in_percent() -> None:
-    settled = settle("maximize", [(0.0, 1.0), (-1.0, 1.0), (0.0, 3.0), (0.0, 2.0), (-1.0, 1.0)])
+    settled = settle("maximize", MIXED)
     assert (settled.before, settled.after, settled.difference, settled.in_percent) == (0, 1, 2, False)
     reach = 2.7764451 * (0.5 / 5) ** 0.5
-    assert settled.interval == pytest.approx((2 - reach, 2 + reach), abs=1e-6)
-    assert settled.is_sure
+    assert settled.interval == pytest.approx((2 - reach, 2 + reach), abs=1e-6) and settled.is_sure
     assert settle("minimize", [(15.04, 0.25)], unit="s").in_words() == "14.79 s better, 1 pair"
-    assert settled.in_words() == "2 better (95% interval 1.122 to 2.878), the mean of 5 pairs"
+    assert settle("minimize", [(15.0, 3.0)] * 2, all_positive=False).in_words() == "12 better (exactly), 2 pairs"
     settled = settle("minimize", [(100.0, 90.0), (10.0, 9.0), (1.0, 0.9)])
-    assert settled.difference == pytest.approx(0.1)
-    assert settled.interval == pytest.approx((0.1, 0.1))
-    assert settle("maximize", [(100.0, 110.0)]).difference == pytest.approx(0.1)
+    assert (settled.difference, settled.interval) == (pytest.approx(0.1), pytest.approx((0.1, 0.1)))
     worse = settle("maximize", [(100.0, 90.0)])
-    assert (worse.interval, worse.is_sure, worse.in_words()) == (None, False, "10% worse, 1 pair")
-
-
-def test_equal_pairs_are_no_difference_and_an_interval_of_no_width_is_said_to_be_exact() -> None:
-    settled = settle("minimize", [(3.0, 3.0)] * 5)
-    assert (settled.difference, settled.interval, settled.is_sure) == (0, (0, 0), False)
-    assert settled.in_words().startswith("no difference")
-    assert settle("minimize", [(10, 9)] * 2).in_words() == "10% better (exactly), 2 pairs"
-    assert settle("maximize", [(-2, 1)] * 3).in_words() == "3 better (exactly), 3 pairs"
-    assert settle("minimize", [(7, 7)] * 2).in_words() == "no difference (exactly), 2 pairs"
-    assert settle("maximize", [(0.1, 10.0)] * 2).in_words() == "99× better (exactly), 2 pairs"  # noqa: RUF001
-    unsure = settle("maximize", [(1.0, 0.5), (1.0, 40.0), (1.0, 30.0)])
-    assert unsure.no_gain == "no gain shown: -98.1% to 3,718× (3 pairs)"  # noqa: RUF001
+    assert (worse.interval, worse.is_sure) == (None, False)
+    equal = settle("minimize", [(3.0, 3.0)] * 5)
+    assert (equal.difference, equal.interval, equal.is_sure) == (0, (0, 0), False)
+    assert settle("maximize", UNSURE).no_gain == "no gain shown: -98.1% to 3,718× (3 pairs)"  # noqa: RUF001
     assert settle("maximize", [(1.0, 2.0), (1.0, 2.1)]).no_gain == settle("maximize", [(1.0, 0.5)]).no_gain == ""
-    assert unsure.in_words() == "743% better (95% interval -98.1% to 3,718×), the mean of 3 pairs"  # noqa: RUF001
-    narrow = settle("minimize", [(10, 5.00001), (10, 5)]).in_words()
-    assert narrow == "50% better (95% interval 50% to 50%, rounded), the mean of 2 pairs"
     with pytest.raises(ValueError, match="nothing was measured"):
         settle("minimize", [])
 
@@ -123,11 +134,3 @@ def test_nineteen_of_twenty_intervals_hold_the_truth() -> None:
         assert interval
         held += interval[0] <= 0.05 <= interval[1]
     assert 925 <= held <= 975
-
-
-def test_near_zero_a_difference_is_in_the_metrics_units_and_stays_so() -> None:
-    assert settle("minimize", [(15.04, 0.25)] * 2).in_words() == "14.79 better (exactly), 2 pairs"
-    assert settle("minimize", [(15.04, -0.25)] * 2).in_words() == "15.29 better (exactly), 2 pairs"
-    assert settle("minimize", [(0.25, 15.04)] * 2).in_words() == "14.79 worse (exactly), 2 pairs"
-    assert settle("minimize", [(15.0, 3.0)] * 2).in_words() == "80% better (exactly), 2 pairs"
-    assert settle("minimize", [(15.0, 3.0)] * 2, all_positive=False).in_words() == "12 better (exactly), 2 pairs"

@@ -27,6 +27,12 @@ def runs_of(of: str, *values: float) -> tuple[VerifierRun, ...]:
     return tuple(VerifierRun(of, value, 1, 1.0) for value in values)
 
 
+def runs_in(words: str) -> tuple[VerifierRun, ...]:
+    """``c90`` is a run of the candidate that gives 90, ``i90`` one of the incumbent."""
+    sides = {"c": "candidate", "i": "incumbent"}
+    return tuple(run for word in words.split() for run in runs_of(sides[word[0]], float(word[1:])))
+
+
 def record_of(
     number: int, outcome: str, runs: Sequence[VerifierRun], odds: float | None = None, tree: str = "", reason: str = ""
 ) -> IterationRecord:
