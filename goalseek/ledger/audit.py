@@ -16,12 +16,12 @@ from typing import Any
 from msgspec import Struct
 
 from goalseek.disk import remove_if_exists, sync, write_atomic
-from goalseek.git import repository as repositories
+from goalseek.git import repository as git_repository
 from goalseek.git.objects import MissingObject, Objects, ObjectsFailed
 from goalseek.git.paths import quote_path
-from goalseek.git.repository import Commit, Refs, Repository, UnreadableCommit, revert_message
+from goalseek.git.repository import Commit, Repository, UnreadableCommit, revert_message
 from goalseek.humanize import format_ranges, pluralize
-from goalseek.ledger.checkpoints import Checkpoints, Seal, key_of
+from goalseek.ledger.checkpoints import CheckpointName, Seal, key_of, read_sealed
 from goalseek.ledger.ledger import RULER_FILE, entry_message
 from goalseek.ledger.results_file import SNAPSHOT, diff_lines
 from goalseek.ledger.standing import Standing
@@ -70,7 +70,7 @@ def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = Fa
         seals = "seals not checked: the secret is not here, but where the climb ran"
     except OSError as error:
         seals = f"seals not checked: the secret cannot be read: {error.strerror}"
-    auditor = _Auditor(loaded, repository, repository.refs(), seal)
+    auditor = _Auditor(loaded, repository, seal)
     if is_rebuilding:
         auditor.notes.append(auditor.rebuild())
     auditor.check()
@@ -85,14 +85,14 @@ def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = Fa
 class _Auditor:
     """``notes`` are no differences; ``foreign`` holds the numbers of records sealed with other keys, by key."""
 
-    def __init__(self, loaded: ManifestFile, repository: Repository, refs: Refs, seal: Seal | None) -> None:
+    def __init__(self, loaded: ManifestFile, repository: Repository, seal: Seal | None) -> None:
         self.deviations: list[Deviation] = []
         self.notes: list[str] = []
         self.foreign: dict[str | None, list[int]] = {}
         self._loaded = loaded
         self._repository = repository
         self._objects = repository.objects
-        self._refs = refs
+        self._refs = repository.refs()
         self._seal = seal
         self._read = functools.lru_cache(maxsize=32)(repository.read_commit)
         self._ruler_digest = functools.cache(functools.partial(_ruler_digest, repository.objects))
@@ -102,7 +102,7 @@ class _Auditor:
         self._kept: dict[int, str] = {}  # the candidate of each kept iteration
         commits: list[Commit] = []
         try:
-            commits += repositories.walk_first_parents(repository.read_commit, refs.ledger)
+            commits += git_repository.walk_first_parents(repository.read_commit, self._refs.ledger)
         except UnreadableCommit as error:
             where = f"ledger commit {error.name}"
             self._add("the chain is broken", where, "a commit of the ledger", str(error))
@@ -222,8 +222,9 @@ class _Auditor:
         except (OSError, ValueError, RecursionError) as error:
             self._add("not the record", result, where, str(error))
         if seal and key_of(record.seal) == seal.key:
-            for name in Checkpoints.unsealed_files(folder, seal):
-                self._add("the seal does not hold", f"{folder.name}/{name}", "goalseek's seal", "another")
+            for path in sorted(folder.glob("*.json")):
+                if CheckpointName.parse(path.stem) and (path.is_symlink() or not read_sealed(path, seal)):
+                    self._add("the seal does not hold", f"{folder.name}/{path.name}", "goalseek's seal", "another")
 
     def _check_commits(self, record: IterationRecord, tip: str) -> None:
         """A ``tip`` of "" is unknown."""
@@ -319,7 +320,7 @@ class _Auditor:
             following = standing.next_iteration
             with contextlib.suppress(UnreadableCommit):
                 read = repository.read_commit
-                if repositories.candidate_commits(read, found, tip, repository.name, following):
+                if git_repository.candidate_commits(read, found, tip, repository.name, following):
                     note = f"iteration {following} is under way: {repository.tip_ref} is at its candidate"
                     self.notes.append(note)
                     found = tip

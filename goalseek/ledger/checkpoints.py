@@ -187,7 +187,7 @@ class Checkpoints:
         return answers
 
     def _read(self, name: CheckpointName) -> Checkpoint | None:
-        stored = _read_sealed(f"{self.folder}/{name}.json", self._seal) or {}
+        stored = read_sealed(f"{self.folder}/{name}.json", self._seal)
         try:
             if (stored["name"], stored["run_id"], stored["follows"]) != (str(name), self.run_id, self._follows):
                 return None
@@ -195,30 +195,20 @@ class Checkpoints:
         except (KeyError, TypeError):
             return None
 
-    @staticmethod
-    def stored_value(folder: Path, name: CheckpointName, seal: Seal) -> Any:
-        """As plain JSON, of a recorded iteration; None if it is gone, or not sealed by us."""
-        stored = _read_sealed(f"{folder}/{name}.json", seal)
-        return stored.get("value") if stored else None
-
-    @staticmethod
-    def unsealed_files(folder: Path, seal: Seal) -> list[str]:
-        paths = (path for path in sorted(folder.glob("*.json")) if CheckpointName.parse(path.stem))
-        return [path.name for path in paths if path.is_symlink() or not _read_sealed(path, seal)]
-
     def forget(self, name: CheckpointName) -> None:
         remove_if_exists(self.folder / f"{name}.json")
 
 
-def _read_sealed(path: Path | str, seal: Seal | None) -> dict[str, Any] | None:
+def read_sealed(path: Path | str, seal: Seal | None) -> dict[str, Any]:
+    """A checkpoint as plain JSON; empty if it is gone, or not sealed by us. Without ``seal``, seals are believed."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - read often, and Path takes as long as the reading
-            stored = json.loads(file.read())
+            stored: dict[str, Any] = json.loads(file.read())
         body = to_line({key: stored[key] for key in stored if key != "seal"})
         is_sealed = seal is None or seal.holds(stored["seal"], "memory", body)
-        return stored if is_sealed else None
+        return stored if is_sealed else {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
+        return {}
 
 
 def chain(answers: Mapping[CheckpointName, Checkpoint], input_digest: str) -> list[CheckpointName]:

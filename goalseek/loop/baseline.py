@@ -18,7 +18,7 @@ from goalseek.evaluation.measurements import baseline_error, compose_tree, take_
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import candidate_message
 from goalseek.humanize import abbreviate
-from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, chain
+from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, chain, read_sealed
 from goalseek.loop.invocation import why_not_finish
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import open_pool
@@ -157,9 +157,8 @@ def refuse_paid_proposal(project: Project, command: str) -> None:
 
 def _planned_stack(project: Project, number: int) -> tuple[int, ...]:
     """The iterations in the stack of the one under way, even if an abandoned run had begun it."""
-    folder = project.run_folder(number)
-    plan = Checkpoints.stored_value(folder, CheckpointName("plan"), project.ledger.seal)
-    return tuple((plan or {}).get("stacked", ()))
+    plan = read_sealed(project.run_folder(number) / "plan.json", project.ledger.seal)
+    return tuple(plan.get("value", {}).get("stacked", ()))
 
 
 def _find_unfinished(iteration: Iteration) -> Candidate | None:

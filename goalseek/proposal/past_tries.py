@@ -17,7 +17,7 @@ from msgspec import structs
 from goalseek.git.objects import MissingObject, ObjectsFailed
 from goalseek.git.repository import Repository
 from goalseek.humanize import pluralize
-from goalseek.ledger.checkpoints import CheckpointName, Checkpoints
+from goalseek.ledger.checkpoints import CheckpointName, read_sealed
 from goalseek.ledger.standing import CRASHED, Standing
 from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
 from goalseek.phase_values import Ahead, PastIteration
@@ -267,8 +267,7 @@ def _stored_plan(project: Project, record: IterationRecord) -> dict[str, Any]:
 
 def _stored(project: Project, record: IterationRecord, answer: str, number: int = 1) -> dict[str, Any]:
     folder, seal = project.run_folder(record.iteration), project.ledger.seal
-    stored: dict[str, Any] | None = Checkpoints.stored_value(folder, CheckpointName(answer, number), seal)
-    return stored or {}
+    return read_sealed(folder / f"{CheckpointName(answer, number)}.json", seal).get("value") or {}
 
 
 def _crash_output(project: Project, record: IterationRecord) -> str:

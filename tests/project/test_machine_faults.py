@@ -22,17 +22,29 @@ REFUSED = "insufficient permission for adding an object to repository database .
 FILE = "/somewhere/of the user's/0001"
 
 
+DENIED = PermissionError(errno.EACCES, os.strerror(errno.EACCES), FILE)
+SYSTEM_CALL = PermissionError(errno.EPERM, "a system call of ours")
+
+
 @pytest.mark.parametrize(
-    ("fault", "code", "words"),
+    ("fault", "words"),
     [
-        (PermissionError(errno.EACCES, os.strerror(errno.EACCES), FILE), UNFIT, f"{FILE}: Permission denied"),
-        (OSError(errno.EROFS, os.strerror(errno.EROFS), os.fsencode(FILE)), UNFIT, f"{FILE}: Read-only file system"),
-        (GitFailed(("hash-object",), 128, b"fatal: .git/objects: Permission denied\n"), UNFIT, "fatal: .git/objects"),
-        (GitFailed(("hash-object",), 128, b"fatal: something else\n"), BUG, "this is a bug"),
-        (ObjectsFailed(f"git mktree ended: error: {REFUSED}"), UNFIT, f"git mktree ended: error: {REFUSED}"),
-        (PermissionError(errno.EPERM, "a system call of ours"), BUG, "this is a bug"),
-        (FileNotFoundError(errno.ENOENT, "gone", FILE), BUG, "this is a bug"),
+        (DENIED, f"{FILE}: Permission denied"),
+        (OSError(errno.EROFS, os.strerror(errno.EROFS), os.fsencode(FILE)), f"{FILE}: Read-only file system"),
+        (GitFailed(("hash-object",), 128, b"fatal: .git/objects: Permission denied\n"), "fatal: .git/objects"),
+        (GitFailed(("hash-object",), 128, b"fatal: something else\n"), None),
+        (ObjectsFailed(f"git mktree ended: error: {REFUSED}"), f"git mktree ended: error: {REFUSED}"),
+        (SYSTEM_CALL, None),
+        (FileNotFoundError(errno.ENOENT, "gone", FILE), None),
     ],
+)
+def test_which_faults_are_the_machines(fault: Exception, words: str | None) -> None:
+    error = disk.machine_error(fault)
+    assert (error is None) == (words is None) and (error is None or error.message.startswith(str(words)))
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "words"), [(DENIED, UNFIT, f"{FILE}: Permission denied"), (SYSTEM_CALL, BUG, "this is a bug")]
 )
 def test_in_a_climb_it_is_told_and_shown(
     played: Projects,

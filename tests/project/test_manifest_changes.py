@@ -276,21 +276,17 @@ def test_a_baseline_says_that_a_kept_change_may_be_why_a_new_verifier_refuses_th
     climb_at: Callable[[int], Project],
 ) -> None:
     project = climb_at(0)
-    project.write({"hidden/judge.sh": 'if grep -q "score.: 2" answer.json; then exit 9; fi\n' + JUDGE})
-    project.commit()
-    stderr = project.run("baseline").stderr
-    assert "the incumbent is of iteration 1" in stderr and "goalseek baseline --from HEAD" in stderr
     text = project.manifest.read_text()
     project.manifest.write_text(text.replace('query = "score"', 'query = "scoer"'))
-    project.write({"hidden/judge.sh": JUDGE})
-    project.commit()
     stderr = project.run("baseline").stderr
     assert "metrics.json has no 'scoer'; it has: score, size" in stderr
     assert "correct query or regex" in stderr and "revert" not in stderr, "no kept change is why"
     project.manifest.write_text(text)
     project.write({"hidden/judge.sh": 'if grep -q "score.: 2" answer.json; then exit 9; fi\n' + JUDGE})
     project.commit()
-    assert project.check("revert", "1")
+    stderr = project.run("baseline").stderr
+    assert "the incumbent is of iteration 1" in stderr and "goalseek baseline --from HEAD" in stderr
+    project.check("revert", "1")
     assert project.climb("baseline")[-1]["outcome"] == "baseline"
     project.write({"hidden/judge.sh": "exit 9\n"})
     project.commit()
