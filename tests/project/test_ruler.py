@@ -159,6 +159,7 @@ def propose(project: Project, score: object, more: str = "") -> dict[str, Any]:
     return project.climb()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [{}, {"propose.sh": "exit 1\n"}])
 def test_a_proposers_script_is_that_of_head_and_no_part_of_the_ruler(project: Project, before: dict[str, str]) -> None:
     """The baseline was pinned without it, or while it was a file as any other."""
@@ -191,6 +192,7 @@ def test_a_proposers_script_is_no_candidates_unless_the_scope_spells_it_out(proj
         assert propose(project, 2, "echo '#' >> propose.sh")["reason"] == reason
 
 
+@pytest.mark.slow
 def test_the_headline_spans_the_baselines_of_one_verifier_and_names_the_first_of_another(project: Project) -> None:
     project.set_moves(answer(2), answer(1), answer(4), answer(6))
     project.climb("iterate", "-n", "2")
