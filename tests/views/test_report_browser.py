@@ -18,7 +18,7 @@ import nights
 import pytest
 from needs import program
 from playwright.sync_api import Browser, Page, sync_playwright
-from project import Project, answer, ended
+from project import ended
 
 from goalseek.views.report import server as report_server
 from goalseek.views.report.server import PageServer
@@ -96,10 +96,10 @@ def until(page: Page, condition: str) -> None:
         page.wait_for_timeout(50)
 
 
-def report(tmp_path: Path, *rows: nights.Row) -> str:
-    """The address of the report on these rows."""
-    nights.write(tmp_path / "results.jsonl", rows)
-    done = ended(("report", "results.jsonl", "-o", "night.html"), tmp_path)
+def report(tmp_path: Path, *rows: nights.Row, copy: Path | None = None) -> str:
+    """The address of the report on these rows, or on a copy of a project's records."""
+    records = copy or nights.write(tmp_path / "results.jsonl", rows)
+    done = ended(("report", str(records), "-o", "night.html"), tmp_path)
     assert done.exit_code == 0, done.stderr
     return (tmp_path / "night.html").as_uri()
 
@@ -109,8 +109,7 @@ def report(tmp_path: Path, *rows: nights.Row) -> str:
 def test_a_night_of_all_that_can_happen_is_readable_with_everything_open(
     tmp_path: Path, shared_datadir: Path, open_page: Callable[..., Opened], width: str, scheme: str
 ) -> None:
-    assert ended(("report", str(shared_datadir / "rich_night"), "-o", "night.html"), tmp_path).exit_code == 0
-    url = (tmp_path / "night.html").as_uri()
+    url = report(tmp_path, copy=shared_datadir / "rich_night")
     seen = open_page(url, width, scheme)
     background = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(20, 24, 28)") is (scheme == "dark")
@@ -127,8 +126,7 @@ def test_a_night_of_all_that_can_happen_is_readable_with_everything_open(
 def test_the_structure_is_there_for_who_does_not_see_it(
     tmp_path: Path, shared_datadir: Path, open_page: Callable[..., Opened]
 ) -> None:
-    assert ended(("report", str(shared_datadir / "rich_night"), "-o", "night.html"), tmp_path).exit_code == 0
-    page = open_page((tmp_path / "night.html").as_uri()).page
+    page = open_page(report(tmp_path, copy=shared_datadir / "rich_night")).page
     levels = [int(name[1]) for name in ask(page, "headings")]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
@@ -308,33 +306,6 @@ def test_hostile_text_stays_text_wherever_it_is_shown(tmp_path: Path, open_page:
     page.screenshot(path=str(tmp_path / "hostile.png"), full_page=True)
 
 
-def test_the_page_is_live_while_a_climb_goes_on(project: Project, open_page: Callable[..., Opened]) -> None:
-    project.write({"hidden/judge.sh": 'sleep 1; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'})
-    project.commit()
-    project.set_moves(*(answer(number) for number in range(2, 60)))
-    serving_now = project.start("report", "--serve")
-    climbing = project.start("iterate", "--forever")
-    try:
-        assert serving_now.stdout
-        seen = open_page(serving_now.stdout.readline().strip())
-        until(seen.page, "document.querySelectorAll('#stage .dot.kept').length >= 1")
-        assert seen.page.locator("#status").inner_text() == "running"
-        before = seen.dots()
-        seen.page.evaluate("document.querySelector('#kept details').open = true")
-        until(seen.page, f"document.querySelectorAll('#stage .dot').length >= {before + 2}")
-        until(seen.page, "document.getElementById('phase').textContent.includes('in VERIFY of iteration')")
-        assert seen.page.locator("#kept details[open] .diff").count() == 1
-        climbing.terminate()
-        climbing.communicate(timeout=30)
-        until(seen.page, "document.getElementById('status').textContent.startsWith('interrupted')")
-    finally:
-        for started in (climbing, serving_now):
-            started.terminate()
-            started.communicate(timeout=30)
-    until(seen.page, "document.getElementById('phase').textContent.includes('has ended')")
-    seen.complaints[:] = [told for told in seen.complaints if "net::ERR_" not in told]
-
-
 def test_the_policy_holds_where_escaping_would_not_and_without_its_script_the_page_can_be_read(
     tmp_path: Path, open_page: Callable[..., Opened]
 ) -> None:
@@ -385,7 +356,8 @@ def test_the_live_page_follows_the_records(
             seen = open_page(server.url)
             page = seen.page
             until(page, "document.getElementById('phase').textContent.includes('in PLAN of iteration 13')")
-            assert seen.dots() == 13
+            assert seen.dots() == 13 and page.locator("#status").inner_text() == "running"
+            page.evaluate("document.querySelector('#kept details').open = true")
             page.locator("#rejected summary").first.click()
             opened = page.locator("#rejected details").first.get_attribute("id")
             page.locator("#filter").focus()
@@ -394,8 +366,11 @@ def test_the_live_page_follows_the_records(
                 file.write(json.dumps(following) + "\n")
             until(page, "document.querySelectorAll('#stage .dot').length == 14")
             assert page.locator(f"#{opened}[open]").count() == 1
+            assert page.locator("#kept details[open]").count() == 1
             assert page.evaluate("document.activeElement.id") == "filter"
             assert page.evaluate("window.owned") is None
+            path.with_name("state.json").write_text(json.dumps({"status": "interrupted"}))
+            until(page, "document.getElementById('status').textContent.startsWith('interrupted')")
             assert {url.removeprefix(server.url) for url in seen.requests} == {"", "state"}
             page.screenshot(path=str(tmp_path / "live.png"))
         finally:
