@@ -36,6 +36,10 @@ def panel_of(rows: list[str]) -> dict[str, str]:
     return {"title": rows[start], **{row[2:14].strip(): row[14:] for row in rows[start + 1 :]}}
 
 
+def last_line(score: int, kept: str) -> str:
+    return f"score 1 → {score} · {EXPOSED} · {kept} · your checkout is untouched · goalseek promote"
+
+
 def is_measuring(text: str) -> bool:
     return "measuring" in text and "end" in text
 
@@ -79,7 +83,7 @@ def test_a_panel_fits_shows_no_raw_output_and_goes_while_the_lines_stay(slow: Pr
         assert sequence not in shown.raw, sequence
     assert not [row for row in rows if "──" in row or "measuring" in row]
     assert [row.split()[:2] for row in rows if row[:4].strip().isdigit()] == [["4", "kept"], ["5", "kept"]]
-    last = f"score 1 → 5 · {EXPOSED} · 4 kept of 5 · your checkout is untouched · goalseek promote"
+    last = last_line(5, "4 kept of 5")
     assert "".join(rows[-math.ceil(len(last) / columns) :]) == last
 
 
@@ -222,20 +226,6 @@ def test_where_a_narrower_terminal_wraps_anew_it_is_drawn_from_where_it_begins_b
 
 
 @pytest.mark.parametrize(
-    ("environment", "arguments"), [({"NO_COLOR": "1"}, ()), ({}, ("--color", "never"))], ids=["NO_COLOR", "never"]
-)
-def test_without_colour_it_has_none(
-    slow: Project, go: Path, environment: dict[str, str], arguments: tuple[str, ...]
-) -> None:
-    with Shown(slow.folder, "iterate", *arguments, environment=environment) as shown:
-        shown.until(is_measuring)
-        go.touch()
-        shown.until_end()
-        assert not colours(shown.raw)
-        assert "iteration 4" in shown.raw.decode()
-
-
-@pytest.mark.parametrize(
     ("environment", "arguments"),
     [({"TERM": "dumb"}, ()), ({"TERM": ""}, ()), ({}, ("-q",)), ({}, ("--json",))],
     ids=["dumb", "no TERM", "quiet", "json"],
@@ -252,14 +242,12 @@ def test_where_the_cursor_cannot_or_shall_not_move_there_are_lines(
         (stopped,) = [line for line in shown.raw.decode().splitlines() if '"stopped"' in line]
         assert json.loads(stopped)["line"].startswith("score 1 ")
     else:
-        assert "".join(rows).endswith(
-            f"score 1 → 4 · {EXPOSED} · 3 kept of 4 · your checkout is untouched · goalseek promote"
-        )
+        assert "".join(rows).endswith(last_line(4, "3 kept of 4"))
         assert not any(row.startswith("── ") for row in rows)
 
 
 def test_control_c_leaves_a_sane_terminal_and_says_how_to_go_on(slow: Project, go: Path) -> None:
-    with Shown(slow.folder, "iterate", "--forever", columns=100) as shown:
+    with Shown(slow.folder, "iterate", "--forever", columns=100, environment={"NO_COLOR": "1"}) as shown:
         before = termios.tcgetattr(shown.theirs)
         shown.until(is_measuring)
         assert termios.tcgetattr(shown.theirs)[3] & termios.NOFLSH, "^C takes away what is written and not yet read"
@@ -270,7 +258,7 @@ def test_control_c_leaves_a_sane_terminal_and_says_how_to_go_on(slow: Project, g
         assert termios.tcgetattr(shown.theirs) == before
         shown.type("\n")
         assert os.read(shown.theirs, 100) == b"\n", "what was typed before ^C is not the shell's"
-        assert not shown.screen.cursor.hidden
+        assert not shown.screen.cursor.hidden and not colours(shown.raw)
     assert rows[-1] == "goalseek: interrupted; nothing is lost: the same command goes on from here"
     assert not any(row.startswith("── ") for row in rows)
     go.touch()
@@ -298,7 +286,7 @@ def test_after_control_c_it_says_what_it_waits_for(tmp_path: Path) -> None:
 
 def test_a_question_takes_the_panels_place(slow: Project, go: Path) -> None:
     slow.set_manifest({"approve": {"before": "kept"}, "env": {"verify": {"set": {"WAIT": str(go)}}}})
-    with Shown(slow.folder, "iterate", "-n", "2", lines=40) as shown:
+    with Shown(slow.folder, "iterate", "-n", "2", "--color", "never", lines=40) as shown:
         shown.until(is_measuring)
         shown.type("y\n")  # before there is a question: no answer to it
         time.sleep(0.3)
@@ -314,10 +302,9 @@ def test_a_question_takes_the_panels_place(slow: Project, go: Path) -> None:
         shown.until(lambda text: "keep iteration 5?" in text)
         shown.type("y\n")
         rows = shown.until_end()
+    assert not colours(shown.raw)
     assert [record["outcome"] for record in slow.iterations()[-2:]] == ["reverted", "kept"]
-    assert "".join(rows).endswith(
-        f"score 1 → 5 · {EXPOSED} · 3 kept of 5 · your checkout is untouched · goalseek promote"
-    )
+    assert "".join(rows).endswith(last_line(5, "3 kept of 5"))
 
 
 def test_of_several_at_once_a_question_keeps_its_place_while_others_go_on(slow: Project, go: Path) -> None:
