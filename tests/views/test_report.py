@@ -30,7 +30,7 @@ from goalseek.views.report.claim import REASONS, claim_of, describe_gain
 from goalseek.views.report.figures import UNREADABLE_LINE, Label, ReportFigures, ThinnedList, try_of
 from goalseek.views.report.pages import code_span, mark_commands, render_page
 from goalseek.views.report.plot import Axis, count_axis, value_axis
-from goalseek.views.report.source import ProjectState, ReportSource, copy_source, diff_of, patch_limit
+from goalseek.views.report.source import DiffLines, ProjectState, ReportSource, copy_source, diff_of, patch_limit
 
 LARGEST = sys.float_info.max
 MOVES = (answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, answer(3))
@@ -88,9 +88,9 @@ def figures(rows: Iterable[nights.Row]) -> ReportFigures:
     return night
 
 
-def page_of(rows: Iterable[nights.Row]) -> Page:
-    """The page of these records, without a process and without a patch."""
-    return Page(render_page(figures(rows), ProjectState(), lambda tries: [None] * len(tries)))
+def page_of(rows: Iterable[nights.Row], state: ProjectState | None = None, patch: DiffLines | None = None) -> Page:
+    """The page of these records, without a process; ``patch`` is that of every kept change."""
+    return Page(render_page(figures(rows), state or ProjectState(), lambda tries: [patch] * len(tries)))
 
 
 def iteration(fields: nights.Row) -> IterationRecord:
@@ -147,14 +147,6 @@ class TestOfAProject:
         assert project.traces() == []
         assert "Nothing is measured yet" in Page(project.run("report", "-o", "-").stdout).text
 
-    def test_a_guard_is_shown_with_its_bound(self, make_project: Callable[..., Project]) -> None:
-        guarded = make_project("guarded", manifest={"guard": [{"query": "size", "max": 10.5}]})
-        guarded.set_moves(answer(2), answer(3, size=11))
-        guarded.climb("iterate", "-n", "2")
-        text = Page(guarded.run("report", "-o", "-").stdout).text
-        assert "size 10 10 at most 10.5" in text
-        assert "1 try was refused for a guard" in text
-
     def test_a_patch_comes_from_artifacts_or_git_and_numbers_of_two_rulers_are_never_compared(
         self, climbed: Project, tmp_path: Path
     ) -> None:
@@ -183,20 +175,21 @@ class TestOfAProject:
 
 
 class TestOfANight:
-    def test_what_the_manifest_shows_to_programs_is_named(self, project: Project) -> None:
+    def test_what_the_manifest_shows_to_programs_and_the_bounds_of_guards_are_named(self, project: Project) -> None:
         scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]}
-        project.set_manifest({"scope": scope, "sandbox": {"read": ["~/weights"]}})
+        guard = [{"name": "size_kb", "query": "size", "max": 10.5}]
+        project.set_manifest({"scope": scope, "sandbox": {"read": ["~/weights"]}, "guard": guard})
         loaded = load(project.manifest)
         state = ReportSource(loaded.results, loaded.runs, loaded).state()
-        assert state.shown == ("data", "~/weights")
+        assert (state.shown, state.bounds) == (("data", "~/weights"), {"size_kb": "at most 10.5"})
         for sandbox, is_named in (("bubblewrap", True), ("none", False)):
             rows = [*nights.night(3)]
-            for row in rows:
-                if row["kind"] == "iteration":
-                    row["isolation"] = {"sandbox": sandbox, "verifier": "hidden"}
-            text = Page(render_page(figures(rows), state, lambda tries: [None] * len(tries))).text
+            for row in rows[1:]:
+                row["isolation"] = {"sandbox": sandbox, "verifier": "hidden"}
+            text = page_of(rows, state).text
             assert ("The manifest shows them data, ~/weights too." in text) == is_named
             assert ("what scope.share and sandbox.read name" in text) == is_named
+            assert "size_kb 400 400 at most 10.5" in text
 
     @pytest.mark.parametrize(
         ("found", "gain"),
@@ -448,12 +441,8 @@ class TestOfANight:
 
 
 class TestHostile:
-    @pytest.fixture
-    def page(self, tmp_path: Path) -> Page:
-        """A page whose every text is an attack."""
-        return Page(reported(tmp_path, nights.hostile_night(60)))
-
-    def test_every_attack_is_text_the_policy_holds_and_the_script_makes_no_markup(self, page: Page) -> None:
+    def test_every_attack_is_text_the_policy_holds_and_the_script_makes_no_markup(self) -> None:
+        page = page_of(nights.hostile_night(60))
         for text in nights.HOSTILE[:8]:
             assert text in page.text, text
         names = {name for name, _ in page.elements}
@@ -480,14 +469,10 @@ class TestHostile:
         assert len(text.encode()) < {"html": 200_000, "md": 60_000}[kind]
         assert max(map(len, re.findall(r"x{9,}", text)), default=0) <= 400
 
-    def test_a_hostile_patch_is_text(self, make_project: Callable[..., Project]) -> None:
-        project = make_project("odd", manifest={"scope": {"writable": ["**"], "hidden": ["hidden/**"]}})
-        files = {"answer.json": answer(2), "a<b>.txt": "</pre><script>window.owned=1</script>\n"}
-        project.set_moves({"title": "<b>bold</b>", "files": files})
-        project.climb("iterate")
-        page = Page(project.run("report", "-o", "-").stdout)
-        assert "+</pre><script>window.owned=1</script>" in page.text
-        assert "a<b>.txt" in page.text
+    def test_a_hostile_patch_is_text(self) -> None:
+        patch = b"diff --git a/a<b>.txt b/a<b>.txt\n@@ -0,0 +1 @@\n+</pre><script>window.owned=1</script>\n"
+        page = page_of(nights.night(31, 3), patch=diff_of(patch, 500))
+        assert "+</pre><script>window.owned=1</script>" in page.text and "a<b>.txt" in page.text
         assert "b" not in {name for name, _ in page.elements}
 
     def test_in_markdown_what_an_agent_wrote_stands_in_code_only(self, tmp_path: Path) -> None:
