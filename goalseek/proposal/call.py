@@ -122,9 +122,8 @@ class IterationCall(AgentLaunch, kw_only=True):
             result = project.programs.run(
                 launch, note_output, spec.timeout, stdin, spec.kept_bytes, must_end=watch.must_end
             )
-        is_ended = watch.stop is not None or watch.is_waiting
-        is_cut_short = result.timed_out or watch.stop is not None or was_killed(result)
-        killed, is_cut_short = 0 if is_ended else result.killed, is_cut_short and not watch.is_waiting
+        killed = 0 if watch.stop or watch.is_waiting else result.killed
+        is_cut_short = not watch.is_waiting and (result.timed_out or bool(watch.stop) or was_killed(result))
         if killed or is_cut_short:
             usage_log.note(killed=killed, cut_short=is_cut_short)
         if watch.stop:

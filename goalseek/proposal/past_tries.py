@@ -122,10 +122,6 @@ def _beginning(patch: bytes) -> bytes:
     return patch if len(patch) <= _PATCH_BYTES else patch[:_PATCH_BYTES].rpartition(b"\n")[0] + b"\n(cut: more lines)"
 
 
-_FILE = b"diff --git "
-_BINARY = b"GIT binary patch"
-
-
 def visible_patch(patch: bytes, files: Sequence[str]) -> str:
     """The parts of a patch that change one of these files, without hashes and binary content."""
     # A file whose name git quotes is left out: nobody asked the scope about its real name.
@@ -133,9 +129,9 @@ def visible_patch(patch: bytes, files: Sequence[str]) -> str:
     lines: list[bytes] = []
     is_shown = False
     for line in patch.split(b"\n"):
-        if line.startswith(_FILE):
-            is_shown = line.removeprefix(_FILE) in headers
-        elif line == _BINARY and is_shown:
+        if line.startswith(b"diff --git "):
+            is_shown = line.removeprefix(b"diff --git ") in headers
+        elif line == b"GIT binary patch" and is_shown:
             lines.append(b"(a binary file)")
             is_shown = False
         if is_shown and not line.startswith(b"index "):
@@ -162,15 +158,12 @@ def _cut_diff(diff: str, limit: int) -> str:
     if count_json_bytes(diff) <= limit:
         return diff
     lines = diff.split("\n")  # none is cut: half of a credential would not be recognized as one
-    room, count = limit - len(_cut_note(len(lines))), 0
+    note = "(cut: {})".format
+    room, count = limit - len(note(pluralize(len(lines), "more line"))), 0
     while (room := room - count_json_bytes(lines[count]) - 2) >= 0:
         count += 1
     is_change = any(line.startswith(("+", "-")) and not line.startswith(("+++ ", "--- ")) for line in lines[:count])
-    return "\n".join([*lines[:count], _cut_note(len(lines) - count)]) if is_change else ""
-
-
-def _cut_note(count: int) -> str:
-    return f"(cut: {pluralize(count, 'more line')})"
+    return "\n".join([*lines[:count], note(pluralize(len(lines) - count, "more line"))]) if is_change else ""
 
 
 def count_json_bytes(text: str) -> int:

@@ -162,6 +162,7 @@ def _charge_text(usage: Usage) -> str:
 
 
 MEDIAN_ITERATIONS = 20
+TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
 
 
 def median_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usage:
@@ -182,12 +183,8 @@ def median_usage(newest_first: Iterable[tuple[Usage, int]]) -> Usage:
     if not newest:
         return Usage()
     costs = [usage.cost_usd / calls for usage, calls in newest if usage.cost_usd is not None]
-    return Usage(
-        math.ceil(median([usage.input_tokens / calls for usage, calls in newest])),
-        math.ceil(median([usage.cached_tokens / calls for usage, calls in newest])),
-        math.ceil(median([usage.output_tokens / calls for usage, calls in newest])),
-        median(costs) if costs else None,
-    )
+    tokens = {name: math.ceil(median([getattr(usage, name) / calls for usage, calls in newest])) for name in TOKENS}
+    return structs.replace(Usage(cost_usd=median(costs) if costs else None), **tokens)
 
 
 def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
@@ -196,24 +193,17 @@ def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
     if cost is not None and usage.cost_usd is None and median_usage.tokens:
         cost *= max(usage.tokens / median_usage.tokens, 1.0)  # dollars grow with tokens, if only these are known
     costs = [each for each in (usage.cost_usd, cost) if each is not None]
-    charge = Usage(
-        max(usage.input_tokens, median_usage.input_tokens),
-        max(usage.cached_tokens, median_usage.cached_tokens),
-        max(usage.output_tokens, median_usage.output_tokens),
-        max(costs, default=None),
-        about_usd=usage.about_usd,
-        cost_is_partial=usage.cost_is_partial,
-    )
+    tokens = {name: max(getattr(usage, name), getattr(median_usage, name)) for name in TOKENS}
+    charge = structs.replace(usage, **tokens, cost_usd=max(costs, default=None), estimated=False)
     return usage if charge == structs.replace(usage, estimated=False) else structs.replace(charge, estimated=True)
 
 
-FORECAST_ITERATIONS = 20
 NIGHT_SECONDS = 8 * 3600.0
 
 
 def forecast_cost(newest_first: Iterable[IterationRecord], limits: Limits) -> str:
     """One sentence on the cost of a night, or of ``limits.time``; "" without a rate."""
-    tries = [record for record in islice(newest_first, FORECAST_ITERATIONS) if record.outcome != Outcome.BASELINE]
+    tries = [record for record in islice(newest_first, MEDIAN_ITERATIONS) if record.outcome != Outcome.BASELINE]
     iteration_seconds = median_iteration_seconds(tries)
     if not iteration_seconds or not any(record.usage.tokens for record in tries):
         return ""

@@ -34,8 +34,8 @@ class ScriptedProvider(Provider):
 
     repairs = False
 
-    def __init__(self, script: Path, model: str = "", name: str = "scripted") -> None:
-        self.script, self.model, self.name = script, model, name
+    def __init__(self, table: ProviderTable, folder: Path) -> None:
+        self.script, self.model, self.name = (folder / table.script).resolve(), table.model, table.name
 
     def check(self) -> None:
         read_script(self.script)
@@ -49,8 +49,7 @@ class ScriptedProvider(Provider):
         for path, text in move.files.items():  # a symbolic link in a path is replaced: it may lead out of the tree
             target, name = call.folder / path, PurePosixPath(path).as_posix()
             is_program = target.is_file() and not target.is_symlink() and target.stat().st_mode & stat.S_IXUSR
-            mode = 0o755 if is_program else 0o644
-            with create(call.folder / name, mode) as file:
+            with create(call.folder / name, 0o755 if is_program else 0o644) as file:
                 file.write(text.encode("utf-8", "surrogateescape"))
         patch = (self.script.parent / move.patch).resolve()
         if move.patch and (error := apply_patch(patch, call.folder)):
@@ -123,8 +122,7 @@ def read_script(path: Path) -> list[Move]:
     return read
 
 
-def make(table: ProviderTable, folder: Path) -> Provider:
-    return ScriptedProvider((folder / table.script).resolve(), table.model)
+make = ScriptedProvider
 
 
 def apply_patch(patch: Path | bytes, folder: Path) -> str:

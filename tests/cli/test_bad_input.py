@@ -24,6 +24,7 @@ from goalseek.git.location import locate
 from goalseek.git.repository import Repository
 from goalseek.loop import invocation
 from goalseek.manifest.rules import query_fault
+from goalseek.manifest.tables import ProviderTable
 from goalseek.providers.scripted import ScriptedProvider
 
 
@@ -445,7 +446,7 @@ def test_a_script_of_other_things_than_moves(project: Project) -> None:
 def test_a_script_that_is_removed_in_the_middle_of_a_climb(tmp_path: Path) -> None:
     script = tmp_path / "moves.toml"
     script.write_text("[[move]]\ntitle = 'only'\nfiles = { 'x' = 'y' }\n")
-    provider = ScriptedProvider(script)
+    provider = ScriptedProvider(ProviderTable(name="scripted", script=script.name), script.parent)
     assert provider.played_out(0, None) == ""
     script.unlink()
     with pytest.raises(GoalseekError, match="cannot be read: no such file"):

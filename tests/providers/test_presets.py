@@ -291,7 +291,7 @@ from goalseek.providers.preset import Answer, Part, Preset
 PRESET = Preset("mine", "sh", "it is there", (Part(("-c", "echo brought > knobs.txt; echo done")),), lambda told: Answer(told.stdout))
 def make(table, folder):
     from goalseek.providers.scripted import ScriptedProvider
-    return ScriptedProvider(folder / "moves.toml", name=table.name)
+    return ScriptedProvider(table, folder)
 """
 
 
@@ -301,7 +301,7 @@ def test_another_package_brings_a_provider(package: Callable[..., None], fake: o
     assert Asked(tmp_path, "mine").apply().title == "done"
     assert (tmp_path / "workspace" / "knobs.txt").read_text() == "brought\n"
     assert load_maker("mine").tried == "", "nobody here has tried it"  # type: ignore[union-attr]
-    assert make_provider(ProviderTable(name="made"), tmp_path).editors[0].name == "made"
+    assert make_provider(ProviderTable(name="made", script="moves.toml"), tmp_path).editors[0].name == "made"
 
 
 @pytest.mark.parametrize(
