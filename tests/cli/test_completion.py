@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from goalseek.cli import main
 from goalseek.cli.commands.completion import choices_of, command_parser, options_of, places_of
 from goalseek.cli.registry import COMMANDS
 
@@ -18,9 +20,9 @@ INSTALLED = ["bash", *[pytest.param(shell, marks=pytest.mark.needs(shell)) for s
 
 @functools.cache
 def script(shell: str) -> str:
-    """The script for a shell."""
-    arguments = [sys.executable, "-m", "goalseek", "completion", shell]
-    return subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=120).stdout
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main.run(["completion", shell]) == 0
+    return printed.getvalue()
 
 
 def completed(folder: Path, *words: str) -> set[str]:
@@ -127,45 +129,42 @@ print -r -- "$heard"
 """
 
 
-def test_a_command_is_completed_and_no_file_taken_for_one_nor_hidden_by_options(tmp_path: Path) -> None:
-    assert completed(tmp_path, "it") == {"iterate"}
-    assert completed(tmp_path, "st") == {"status", "step", "stop"}
-    assert completed(tmp_path, "") >= set(COMMANDS)
-    (tmp_path / "iterations.txt").touch()
-    assert completed(tmp_path, "it") == {"iterate"}
-    assert completed(tmp_path, "-q", "--json", "iterate", "--fore") == {"--forever"}
-    assert completed(tmp_path, "-q", "it") == {"iterate"}
-    assert completed(tmp_path, "-C", "status", "it") == {"iterate"}
-    assert completed(tmp_path, "-C", "log", "iterate", "--fore") == {"--forever"}
-    assert completed(tmp_path, "--qu") == {"--query"}
+BASH = {
+    "it": {"iterate"},
+    "st": {"status", "step", "stop"},
+    "-q it": {"iterate"},
+    "-C status it": {"iterate"},
+    "-C log iterate --fore": {"--forever"},
+    "-q --json iterate --fore": {"--forever"},
+    "--qu": {"--query"},
+    "--color ": {"always", "auto", "never"},
+    "iterate --fo": {"--for", "--forever"},
+    "log --fo": set(),
+    "log --outcome rev": {"reverted"},
+    "log --outcome ": {"baseline", "kept", "reverted", "skipped"},
+    "log --outcome = k": {"kept"},
+    "log --outcome =": {"baseline", "kept", "reverted", "skipped"},
+    "log --reason no_": {"no_metric", "no_change", "no_plan"},
+    "log --last ": set(),
+    "manifest sch": {"schema"},
+    "manifest schema rec": {"records"},
+    "help scope.sh": {"scope.share"},
+    "help prom": {"promote", "prompts"},
+    "completion fi": {"fish"},
+    "promote --patch tw": {"two words.patch", "two.patch"},
+    "promote --patch none": set(),
+}
 
 
-@pytest.mark.elsewhere
-def test_options_choices_and_files_of_a_command_are_completed(tmp_path: Path) -> None:
-    assert completed(tmp_path, "iterate", "--fo") == {"--for", "--forever"}
-    assert completed(tmp_path, "promote", "--") >= {"--branch", "--onto", "--squash", "--patch", "--json"}
-    assert completed(tmp_path, "log", "--fo") == set()
-    assert completed(tmp_path, "log", "--outcome", "rev") == {"reverted"}
-    assert completed(tmp_path, "log", "--outcome", "") == {"baseline", "kept", "reverted", "skipped"}
-    assert completed(tmp_path, "log", "--outcome", "=", "k") == completed(tmp_path, "log", "--outcome", "k") == {"kept"}
-    assert completed(tmp_path, "log", "--outcome", "=") == {"baseline", "kept", "reverted", "skipped"}
-    assert completed(tmp_path, "log", "--reason", "no_") == {"no_metric", "no_change", "no_plan"}
-    assert completed(tmp_path, "manifest", "schema", "rec") == {"records"}
-    assert completed(tmp_path, "help", "scope.sh") == {"scope.share"}
-    assert completed(tmp_path, "help", "prom") == {"promote", "prompts"}
-    assert completed(tmp_path, "--color", "") == {"always", "auto", "never"}
-    assert completed(tmp_path, "log", "--last", "") == set()
-    assert completed(tmp_path, "completion", "fi") == {"fish"}
-    assert completed(tmp_path, "manifest", "sch") == {"schema"}
-    for name in ("two words.patch", "two.patch"):
+def test_bash_completes(tmp_path: Path) -> None:
+    for name in ("two words.patch", "two.patch", "iterations.txt"):
         (tmp_path / name).touch()
-    assert completed(tmp_path, "promote", "--patch", "tw") == {"two words.patch", "two.patch"}
-    assert completed(tmp_path, "promote", "--patch", "none") == set()
+    assert {line: completed(tmp_path, *line.split(" ")) for line in BASH} == BASH
+    assert completed(tmp_path, "") >= set(COMMANDS)
+    assert completed(tmp_path, "promote", "--") >= {"--branch", "--onto", "--squash", "--patch", "--json"}
 
 
-def test_another_shell_is_refused() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "goalseek", "completion", "tcsh"], capture_output=True, text=True, timeout=120
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "bash" in done.stderr
+def test_another_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["completion", "tcsh"]) == 2
+    refused = capsys.readouterr()
+    assert refused.out == "" and "bash" in refused.err

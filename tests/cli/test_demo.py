@@ -1,4 +1,4 @@
-"""``goalseek demo``: a fixture becomes a repository that climbs."""
+"""``goalseek demo`` and ``init --template``: an example becomes a repository that climbs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from doctor_cases import Case, Ended
+from doctor_cases import Case
+
+from goalseek.cli.commands.demo import templates
+from goalseek.manifest import loading
+from goalseek.manifest.tables import TIME_SOURCES
 
 SOURCE = Path(__file__).resolve().parents[2]
+NEEDS = {"cpp": "c++", "hyperfine": "hyperfine"}
+RUNNABLE = [pytest.param(name, marks=[pytest.mark.needs(NEEDS[name])] if name in NEEDS else []) for name in templates()]
 
 
 @pytest.fixture
@@ -23,19 +29,13 @@ def case(tmp_path: Path) -> Case:
     return case
 
 
-def ends(ended: Ended) -> tuple[float, float]:
-    """The numbers of ``metric 0.65 → 0.9 in ...``."""
-    (line,) = [line for line in ended.stdout.splitlines() if " → " in line]
-    words = line.split()
-    return float(words[1]), float(words[3])
-
-
 @pytest.mark.slow
 def test_digits_climbs_by_tune(case: Case) -> None:
     ended = case.run("demo", "-n", "2")
     assert ended.exit_code == 0, ended.stderr
-    first, last = ends(ended)
-    assert 0.6 < first < last
+    (line,) = [line for line in ended.stdout.splitlines() if " → " in line]  # metric 0.65 → 0.9 in ...
+    _, first, _, last, *_ = line.split()
+    assert 0.6 < float(first) < float(last)
     folder = case.folder / "goalseek-demo-digits"
     iterations = [line for line in ended.stdout.splitlines() if line[:4].strip().isdigit()]
     assert [line.split()[0] for line in iterations] == ["0", "1", "2"]
@@ -69,16 +69,15 @@ def test_what_it_says_to_type_works_in_an_empty_folder_too(case: Case) -> None:
 
 
 @pytest.mark.slow
-def test_every_move_of_a_script_by_itself(case: Case) -> None:
+def test_every_move_of_a_script_by_itself_inside_of_another_repository(case: Case) -> None:
+    case.git("init", "--quiet", "--initial-branch=outer")
     ended = case.run("--json", "demo", "prompt", "here")
     assert ended.exit_code == 0, ended.stderr
-    events = [json.loads(line) for line in ended.stdout.splitlines()]
-    last = events[-1]
+    last = [json.loads(line) for line in ended.stdout.splitlines()][-1]
     moves = (SOURCE / "fixtures/prompt/moves.toml").read_text().count("[[move]]")
-    assert last["event"] == "demo"
-    assert last["iterations"] == moves
+    assert (last["event"], last["iterations"], last["folder"]) == ("demo", moves, str(case.folder / "here"))
     assert last["to"] > last["from"]
-    assert last["folder"] == str(case.folder / "here")
+    assert case.git("for-each-ref") == "" and (case.folder / "here/.git").is_dir()
 
 
 @pytest.mark.slow
@@ -163,10 +162,52 @@ def test_from_an_installed_package(case: Case) -> None:
     assert (case.folder / "here/build.py").exists()
 
 
+def test_no_command_of_a_template_shows_hidden_files_to_code_and_the_number_is_out_of_its_reach() -> None:
+    assert templates() == ["cpp", "hyperfine", "pytest", "python", "text"]
+    for name in templates():
+        manifest = loading.load(SOURCE / "fixtures/templates" / name / "goalseek.toml").manifest
+        last = manifest.verify[-1]
+        assert manifest.scope.hidden and last.sees == "hidden"
+        assert {command.sees for command in manifest.verify} == {"candidate", "hidden"}
+        is_time = manifest.metric.source in TIME_SOURCES
+        assert (manifest.metric.command == last.name) != is_time
+        timed = next(command for command in manifest.verify if command.name == manifest.metric.command)
+        assert not is_time or timed.outputs, "what was timed is checked"
+
+
 @pytest.mark.slow
-def test_inside_of_another_repository(case: Case) -> None:
-    case.git("init", "--quiet", "--initial-branch=outer")
-    ended = case.run("demo", "prompt", "-n", "1")
-    assert ended.exit_code == 0, ended.stderr
-    assert case.git("for-each-ref") == ""
-    assert (case.folder / "goalseek-demo-prompt/.git").is_dir()
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_doctor_accepts_it_and_it_climbs_at_once(case: Case, name: str) -> None:
+    ours = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    begun = case.run("init", "--template", name)
+    assert begun.exit_code == 0 and "goalseek doctor, then goalseek iterate -n 20" in begun.stdout
+    assert case.git("rev-list", "--count", "main") == "1" and case.git("status", "--porcelain") == ""
+    examined = case.run("doctor", variables=ours)
+    assert examined.exit_code == 0 and "✗" not in examined.stdout, examined.stdout
+    climbed = case.run("iterate", "-n", "3", variables=ours)
+    assert climbed.exit_code == 0, climbed.stderr
+    reasons = [line.split()[2] for line in climbed.stdout.splitlines() if line[:4].strip().isdigit()]
+    assert reasons[0] == "measured" and len(reasons) == 4
+    assert {"better", "worse", "tie", "within_noise"} >= set(reasons[1:]), climbed.stdout
+
+
+def test_in_a_repository_the_files_are_left_to_the_user_and_none_is_overwritten(case: Case) -> None:
+    case.git("init", "--quiet", "--initial-branch=main")
+    begun = case.run("init", "--template", "text")
+    assert begun.exit_code == 0 and "git add goalseek.toml hidden rules.txt && git commit" in begun.stdout
+    assert case.git("status", "--porcelain").split() == ["??", "goalseek.toml", "??", "hidden/", "??", "rules.txt"]
+    (case.folder / "rules.txt").write_text("mine\n")
+    (case.folder / "goalseek.toml").unlink()
+    refused = case.run("init", "--template", "text")
+    assert refused.exit_code == 2 and "hidden is there already" in refused.stderr
+    assert (case.folder / "rules.txt").read_text() == "mine\n"
+    assert not (case.folder / "goalseek.toml").exists()
+
+
+def test_an_unknown_name_and_a_flag_that_would_be_ignored_are_refused(case: Case) -> None:
+    refused = case.run("init", "--template", "cobol")
+    assert refused.exit_code == 2 and "cpp, hyperfine, pytest, python, text" in refused.stderr
+    for flag in (("--writable", "a"), ("--yes",), ("-m", "fast"), ("--score", "true")):
+        refused = case.run("init", "--template", "text", *flag)
+        assert refused.exit_code == 2 and "--template" in refused.stderr, flag
+    assert list(case.folder.iterdir()) == []

@@ -25,19 +25,14 @@ def shell(project: Project, script: str, *options: str) -> Ended:
     return ended
 
 
-@pytest.mark.slow
-def test_the_agents_place_is_its_workspace_at_the_incumbent_without_hidden_files(climbed: Project) -> None:
-    place = shell(climbed, "pwd -P", "--as", "agent").stdout.strip()
-    assert place == str(climbed.trees() / "workspace")
-    assert shell(climbed, "cat answer.json", "--as", "agent").stdout == answer(2)
-    assert shell(climbed, "ls -A", "--as", "agent").stdout.split() == [".git", "answer.json", "other.txt"]
-    assert "move 1" in shell(climbed, "git log --format=%s", "--as", "agent").stdout
-
-
 @pytest.mark.elsewhere
 def test_each_gets_its_own_place_and_variables_and_none_of_the_users(
-    climbed: Project, monkeypatch: pytest.MonkeyPatch
+    climbed: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    seen = shell(climbed, "pwd -P; ls -A; git log --format=%s; cat answer.json", "--as", "agent").stdout
+    workspace = climbed.trees() / "workspace"
+    assert seen.startswith(f"{workspace}\n.git\nanswer.json\nother.txt\n") and "move 1" in seen
+    assert seen.endswith(answer(2)), "the incumbent's"
     place = shell(climbed, "pwd -P").stdout.strip()
     assert Path(place).is_relative_to(climbed.trees() / "bench")
     assert shell(climbed, "ls -A hidden").stdout.split() == ["judge.sh"]
@@ -45,21 +40,25 @@ def test_each_gets_its_own_place_and_variables_and_none_of_the_users(
     assert shell(climbed, judged, "--as", "verify").stdout == answer(2) * 2
     monkeypatch.setenv("SECRET_TOKEN", "mine")
     agents, verifiers = shell(climbed, "env", "--as", "agent").stdout, shell(climbed, "env").stdout
-    assert f"GOALSEEK_PROJECT_ROOT={climbed.trees() / 'workspace'}\n" in agents
+    assert f"GOALSEEK_PROJECT_ROOT={workspace}\n" in agents
     assert "GOALSEEK_RUN_DIR=" not in agents
     for name in ("GOALSEEK_RUN_DIR=", "GOALSEEK_SEED=", "GOALSEEK_ITERATION=4\n", "PYTHONDONTWRITEBYTECODE=1\n"):
         assert name in verifiers
     assert "GOALSEEK_SLOT=0\n" in verifiers and "GOALSEEK_SLOT" not in agents
     assert "SECRET_TOKEN" not in agents + verifiers and "GIT_CONFIG_GLOBAL" not in agents + verifiers
+    own = tmp_path / "own-shell"
+    own.write_text("#!/bin/sh\necho own shell in $(pwd -P)\n")
+    own.chmod(0o755)
+    monkeypatch.setenv("SHELL", str(own))
+    assert climbed.run("exec", "--as", "agent").stdout == f"own shell in {workspace}\n", "without a command"
 
 
-@pytest.mark.parametrize("who", ["agent", "verify"])
 @pytest.mark.slow
-def test_at_names_another_iterations_tree(climbed: Project, who: str) -> None:
-    for which, expected in (("0", answer(1)), ("1", answer(2)), ("2", answer(1.5)), ("best", answer(2))):
-        assert shell(climbed, "cat answer.json", "--as", who, "--at", which).stdout == expected
-        hidden = shell(climbed, "if test -e hidden; then echo there; fi", "--as", who, "--at", which).stdout
-        assert hidden == ("" if who == "agent" else "there\n")
+def test_at_names_another_iterations_tree(climbed: Project) -> None:
+    for who, hidden in (("agent", ""), ("verify", "there\n")):
+        for which, expected in (("0", answer(1)), ("1", answer(2)), ("2", answer(1.5)), ("best", answer(2))):
+            looks = "cat answer.json; if test -e hidden; then echo there; fi"
+            assert shell(climbed, looks, "--as", who, "--at", which).stdout == expected + hidden
 
 
 def test_what_is_not_there_is_told_and_a_commands_words_and_exit_code_are_its_own(climbed: Project) -> None:
@@ -88,17 +87,6 @@ def test_control_c_is_for_the_program_that_has_the_terminal(climbed: Project, mo
         rows = shown.until_end()
     assert (rows[-1], shown.child.returncode) == ("got more", 3)
     assert climbed.run("exec", "--", "sh", "-c", "kill -9 $$").exit_code == 128 + 9
-
-
-@pytest.mark.elsewhere
-def test_without_a_command_it_is_the_users_shell(
-    climbed: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    own = tmp_path / "own-shell"
-    own.write_text("#!/bin/sh\necho own shell in $(pwd -P)\n")
-    own.chmod(0o755)
-    monkeypatch.setenv("SHELL", str(own))
-    assert climbed.run("exec", "--as", "agent").stdout == f"own shell in {climbed.trees() / 'workspace'}\n"
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,35 +110,29 @@ def test_quick_doctor_and_a_climb_follow_at_once(case: Case) -> None:
     assert "!" not in [line[0] for line in quick.stdout.splitlines() if " provider " in line]
 
 
-@pytest.mark.parametrize(
-    ("judge", "said"),
-    [
-        ("echo there is cheese in the disk >&2; exit 3", "there is cheese in the disk"),
-        ("echo nothing to read here; printf '\\033[1m \\001\\r'", "nothing to read here"),
-    ],
-)
-def test_without_a_number_the_manifest_is_left_with_the_reason_and_init_goes_on_from_it(
-    case: Case, judge: str, said: str
-) -> None:
-    case.write(judge_sh=judge + "\n")
+def test_without_a_number_the_manifest_is_left_with_the_reason_and_init_goes_on_from_it(case: Case) -> None:
+    case.write(judge_sh="echo there is cheese in the disk >&2; exit 3\n")
     case.commit()
     before = case.git("status", "--porcelain", "--ignored")
     ended = case.run("init", *FLAGS)
     assert ended.exit_code == 1
     left = f"{case.folder / 'goalseek.toml'} is written; a comment in it says what is wrong"
-    assert said in ended.stderr and left in ended.stderr
+    assert "there is cheese in the disk" in ended.stderr and left in ended.stderr
     assert case.git("status", "--porcelain", "--ignored") == f"{before}\n?? goalseek.toml".strip()
     assert case.traces() == []
     text = (case.folder / "goalseek.toml").read_text()
-    assert said in text and "#   What to do: " in text
+    assert "there is cheese in the disk" in text and "#   What to do: " in text
     assert written(case)["metric"]["regex"] == r"score: (\S+)"
-    assert case.run("init").exit_code == 1, "it measures by the answers that are there"
+    case.write(judge_sh="echo nothing to read here; printf '\\033[1m \\001\\r'\n")
+    case.commit()
+    ended = case.run("init")
+    assert ended.exit_code == 1 and "nothing to read here" in ended.stderr, "it measures by the answers that are there"
     case.write(judge_sh="cat answer.txt\n")
     case.commit()
     ended = case.run("init", "--metric", r"maximize score /(\d+)/")
     assert ended.exit_code == 0, ended.stderr
     assert written(case)["metric"] == {"direction": "maximize", "regex": r"(\d+)", "name": "score"}
-    assert said not in (case.folder / "goalseek.toml").read_text()
+    assert "#   What to do: " not in (case.folder / "goalseek.toml").read_text()
     assert case.run("init").exit_code == 2, "it has its number, and is the user's from now on"
 
 
@@ -254,12 +249,13 @@ def test_a_script_that_scores_in_the_hidden_folder_is_the_default_and_hints_fit_
     guess = guess_answers(case.folder, ["solution.txt", "hidden/score.sh", "hidden/labels.csv"])
     assert (guess.score, guess.hidden) == ("sh hidden/score.sh", ("hidden/**",))
     with Shown(case.folder, "init") as terminal:
-        reply_to(terminal, ("name of the project", "demo"), ("what may change?", ","))
-        terminal.hear("name at least one; for example: experiment.py src/**")
-        reply_to(terminal, ("what may change?", ""), ("what must stay hidden", ","))
-        terminal.hear("name at least one; for example: score.py labels/**")
-        reply_to(terminal, ("what must stay hidden", ""), ("which command runs it?", "none"))
-        terminal.hear("[sh hidden/score.sh]: ")
+        reply_to(
+            terminal,
+            *(("name of the project", "demo"), ("what may change?", ",")),
+            *("name at least one; for example: experiment.py src/**", ("what may change?", "")),
+            *(("what must stay hidden", ","), "name at least one; for example: score.py labels/**"),
+            *(("what must stay hidden", ""), ("which command runs it?", "none"), "[sh hidden/score.sh]: "),
+        )
 
 
 def test_yes_takes_what_is_found_by_looking(case: Case) -> None:
@@ -278,102 +274,81 @@ def test_yes_takes_what_is_found_by_looking(case: Case) -> None:
     assert plain["metric"]["direction"] == "maximize"
 
 
-def test_it_asks_at_a_terminal(case: Case) -> None:
+def test_it_asks_at_a_terminal_and_again_only_for_an_answer_that_is_wrong(case: Case) -> None:
     (case.folder / "moves.toml").write_text('[[move]]\ntitle = "six"\nfiles = { "answer.txt" = "6\\n" }\n')
     (case.folder / "a note, too.txt").write_text("for a later try\n")
     case.write(judge_sh='read value < guess.txt; echo "score: $value"\n')
     case.commit()
-    terminal = Shown(case.folder, "init", "--provider", "scripted")
-    answers = (
-        ("name of the project", "my-name"),
-        ("what may change?", "nope.txt"),
-        ("what may change?", 'answer.txt "a note, too.txt"'),
-        ("what must stay hidden", ""),
-        ("which command runs it?", "sh judge.sh"),
-        ("Run it beside them? yes or no", "no"),
-        ("which command runs it?", "cp answer.txt guess.txt"),
-        ("which command scores that?", "sh judge.sh"),
-        ("leave for the next one", "guess.txt"),
-        ("how is the number read?", "the number, please"),
-        ("how is the number read?", r"maximize /score: (\S+/"),
-        ("how is the number read?", r"maximize /points: (\S+)/"),
-        ("how is the number read?", r"maximise marks /score: (\S+)/"),
-        ("program.md", ""),
-    )
-    reply_to(terminal, *answers)
-    seen = terminal.hear("next:")
-    terminal.hear("git add goalseek.toml program.md && git commit")
-    terminal.hear("\n")
-    assert terminal.ended() == 0
-    assert "marks = 5, in" in seen
+    with Shown(case.folder, "init", "--provider", "scripted", columns=200) as terminal:
+        reply_to(
+            terminal,
+            *(("name of the project", "my-name"), ("what may change?", "nope.txt")),
+            ("what may change?", 'answer.txt "a note, too.txt"'),
+            ("what must stay hidden", ""),
+            *(
+                ("which command runs it?", "./none.sh"),
+                ("which command runs it?", "sh rout.sh"),
+                "rout.sh does not exist",
+            ),
+            *(("which command runs it?", "sh judge.sh"), ("Run it beside them? yes or no", "no")),
+            ("which command runs it?", "cp answer.txt guess.txt"),
+            *(("which command scores that?", "forecast.csv"), "forecast.csv is neither a program on PATH nor a file"),
+            *(("which command scores that?", "sh gold/mark.sh >&2"), "gold/mark.sh does not exist"),
+            ("which command scores that?", "sh judge.sh"),
+            *(
+                ("leave for the next one", "maximize /x/"),
+                "'maximize /x/' says",
+                ("leave for the next one", "guess.csv"),
+            ),
+            ("how is the number read?", "the number, please"),
+            ("how is the number read?", r"maximize /score: (\S+/"),
+            ("how is the number read?", r"maximize /points: (\S+)/"),
+            *("left no output guess.csv", ("leave for the next one", "guess.txt"), "score: 5"),
+            ("how is the number read?", r"maximise marks /score: (\S+)/"),
+            *(("program.md", ""), "marks = 5, in", "next:", "git add goalseek.toml program.md && git commit", "\n"),
+        )
+        assert terminal.ended() == 0
     plain = written(case)
     assert plain["metric"] == {"name": "marks", "direction": "maximize", "regex": r"score: (\S+)"}
-    assert plain["project"] == {"name": "my-name"}
-    assert plain["scope"] == {
-        "writable": ["/answer.txt", "/a note, too.txt"],
-        "generated": ["guess.txt"],
-        "hidden": ["judge.sh"],
-    }
+    assert (plain["project"], plain["provider"]) == ({"name": "my-name"}, {"name": "scripted"})
+    writable = ["/answer.txt", "/a note, too.txt"]
+    assert plain["scope"] == {"writable": writable, "generated": ["guess.txt"], "hidden": ["judge.sh"]}
     assert plain["verify"] == [
         {"name": "run", "run": "cp answer.txt guess.txt", "outputs": ["guess.txt"]},
         {"name": "score", "run": "sh judge.sh", "sees": "hidden"},
     ]
-    assert plain["provider"] == {"name": "scripted"}
     page = (case.folder / "program.md").read_text()
     assert page.startswith("# ") and len([line for line in page.splitlines() if line.startswith("# ")]) > 3
 
 
-def reply_to(terminal: Shown, *answers: tuple[str, str]) -> None:
-    """Waits for each question, and types the answer to it."""
-    for question, reply in answers:
+def reply_to(terminal: Shown, *exchanges: tuple[str, str] | str) -> None:
+    """Waits for each question, and types the answer to it; a text alone is only waited for."""
+    for exchange in exchanges:
+        question, reply = exchange if isinstance(exchange, tuple) else (exchange, None)
         terminal.hear(question)
-        terminal.hear(": ")
-        terminal.type(f"{reply}\n")
+        if reply is not None:
+            terminal.hear(": ")
+            terminal.type(f"{reply}\n")
 
 
-def test_only_the_answer_that_was_wrong_is_asked_again(case: Case) -> None:
-    case.write(judge_sh='read value < guess.txt; echo "score: $value"\n')
-    case.commit()
-    with Shown(case.folder, "init", *FLAGS[:4]) as terminal:
-        reply_to(
-            terminal,
-            ("name of the project", ""),
-            ("which command runs it?", "cp answer.txt guess.txt"),
-            ("which command scores that?", "sh judge.sh"),
-            ("leave for the next one", "guess.csv"),
-            ("how is the number read?", r"maximize /points: (\S+)/"),
-        )
-        terminal.hear("left no output guess.csv")
-        reply_to(terminal, ("leave for the next one", "guess.txt"))
-        terminal.hear("score: 5")
-        reply_to(terminal, ("how is the number read?", r"maximize /score: (\S+)/"), ("program.md", "no"))
-        terminal.hear("next:")
-        terminal.hear("\n")
+def interview(case: Case, flags: Sequence[str], *exchanges: tuple[str, str] | str) -> str:
+    """Runs ``init`` at a terminal, takes the name and no ``program.md``; gives what was shown."""
+    with Shown(case.folder, "init", *flags, columns=200) as terminal:
+        reply_to(terminal, ("name of the project", ""), *exchanges, ("program.md", "no"), "next:", "\n")
         assert terminal.ended() == 0
-    assert written(case)["verify"][0]["outputs"] == ["guess.txt"]
+    return terminal.raw.decode()
 
 
 def test_what_scores_is_asked_again_where_nothing_does_and_there_is_no_number(case: Case) -> None:
-    with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:]) as terminal:
-        reply_to(
-            terminal,
-            ("name of the project", ""),
-            ("which command runs it?", "cp answer.txt guess.txt"),
-            ("which command scores that?", "none"),
-        )
-        terminal.hear("Answer again")
-        reply_to(terminal, ("which command scores that?", ""))
-        terminal.hear("enter a command; for example: python score.py")
-        reply_to(
-            terminal,
-            ("which command scores that?", "cat guess.txt; echo score: 7"),
-            ("leave for", "guess.txt"),
-            ("how is the number read?", ""),
-            ("program.md", "no"),
-        )
-        terminal.hear("next:")
-        terminal.hear("\n")
-        assert terminal.ended() == 0
+    interview(
+        case,
+        (*FLAGS[:4], *FLAGS[6:]),
+        ("which command runs it?", "cp answer.txt guess.txt"),
+        *(("which command scores that?", "none"), "Answer again", ("which command scores that?", "")),
+        "enter a command; for example: python score.py",
+        ("which command scores that?", "cat guess.txt; echo score: 7"),
+        *(("leave for", "guess.txt"), ("how is the number read?", "")),
+    )
     assert [command["name"] for command in written(case)["verify"]] == ["run", "score"]
 
 
@@ -393,30 +368,16 @@ def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
     assert "note: candidate code can read data/labels.csv, and the name says that answers are in it" in ended.stderr
     assert written(case)["scope"] == {"writable": ["/answer.txt"], "share": ["data"]}
     (case.folder / "goalseek.toml").unlink()
-    with Shown(case.folder, "init", *flags) as terminal:
-        reply_to(
-            terminal,
-            ("name of the project", ""),
-            ("what must stay hidden", "judge.sh"),
-            ("which command scores that?", "none"),
-            ("that git ignores", ""),
-            ("program.md", "no"),
-        )
-        terminal.hear("next:")
-        terminal.hear("\n")
-        assert terminal.ended() == 0
+    scores, shares = ("which command scores that?", "none"), ("that git ignores", "")
+    interview(case, flags, ("what must stay hidden", "judge.sh"), scores, shares)
     assert written(case)["scope"]["share"] == ["data"]
     assert not (case.folder / "program.md").exists()
 
 
 def test_an_answer_that_does_not_fit_is_asked_again_and_the_others_stay(case: Case) -> None:
-    with Shown(case.folder, "init", *FLAGS, "--run", "sh judge.sh") as terminal:
-        reply_to(terminal, ("name of the project", ""), ("leave for", "answer.txt"))
-        terminal.hear("judge.sh is hidden, and candidate code would run beside the hidden files")
-        reply_to(terminal, ("which command runs it?", "none"), ("program.md", "no"))
-        terminal.hear("next:")
-        terminal.hear("\n")
-        assert terminal.ended() == 0
+    beside = "judge.sh is hidden, and candidate code would run beside the hidden files"
+    flags = (*FLAGS, "--run", "sh judge.sh")
+    interview(case, flags, ("leave for", "answer.txt"), beside, ("which command runs it?", "none"))
     assert [command["run"] for command in written(case)["verify"]] == ["true", "sh judge.sh"]
 
 
@@ -435,13 +396,9 @@ def test_a_scorer_that_nothing_hides_is_offered_to_be_hidden(case: Case) -> None
     (case.folder / "goalseek.toml").unlink()
     case.write(key_txt="1\n")
     case.commit()
-    with Shown(case.folder, "init", *words, "--run", "none") as terminal:
-        reply_to(terminal, ("name of the project", ""), ("what must stay hidden", "key.txt"))
-        terminal.hear("eval/judge.sh scores, and is not hidden: hide eval/**?")
-        reply_to(terminal, ("what must stay hidden", ""), ("program.md", "no"))
-        terminal.hear("next:")
-        terminal.hear("\n")
-        assert terminal.ended() == 0
+    offer = "eval/judge.sh scores, and is not hidden: hide eval/**?"
+    hidden = "what must stay hidden"
+    interview(case, (*words, "--run", "none"), (hidden, "key.txt"), offer, (hidden, ""))
     assert written(case)["scope"]["hidden"] == ["key.txt", "eval/**"]
     assert said not in case.run("doctor", "--quick").stdout
 
@@ -484,14 +441,12 @@ def test_tests_that_run_the_candidate_are_not_hidden_from_it(case: Case) -> None
     assert ended.exit_code == 0, ended.stderr
     assert written(case)["scope"] == {"writable": ["/answer.txt"], "hidden": ["judge.sh"]}
     (case.folder / "goalseek.toml").unlink()
-    with Shown(case.folder, "init", *words, "--score", "none", columns=200) as terminal:
-        reply_to(terminal, ("name of the project", ""))
-        reply_to(terminal, ("globs, or none [judge.sh tests/**]", "tests/**"), ("which command runs it?", run))
-        terminal.hear("tests/** is hidden from this command")
-        reply_to(terminal, ("globs, or none [none]", ""), ("program.md", "no"))
-        terminal.hear("next:")
-        terminal.hear("\n")
-        assert terminal.ended() == 0
+    interview(
+        case,
+        (*words, "--score", "none"),
+        *(("globs, or none [judge.sh tests/**]", "tests/**"), ("which command runs it?", run)),
+        *("tests/** is hidden from this command", ("globs, or none [none]", "")),
+    )
     assert written(case)["scope"] == {"writable": ["/answer.txt"]}
 
 
@@ -514,38 +469,6 @@ def test_none_is_an_answer_of_flags_too(case: Case) -> None:
     assert written(case)["verify"] == [{"name": "run", "run": "sh judge.sh"}]
 
 
-def test_an_answer_that_is_no_program_script_or_file_is_asked_again(case: Case) -> None:
-    case.write(judge_sh='read value < x; echo "score: $value"\n')
-    case.commit()
-    with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:]) as terminal:
-        reply_to(
-            terminal,
-            ("name of the project", ""),
-            ("which command runs it?", "./none.sh"),
-            ("which command runs it?", "sh rout.sh"),
-            ("which command runs it?", "cp answer.txt x"),
-        )
-        reply_to(
-            terminal,
-            ("which command scores that?", "forecast.csv"),
-            ("which command scores that?", "sh gold/mark.sh >&2"),
-            ("which command scores that?", "sh judge.sh"),
-        )
-        reply_to(terminal, ("leave for", "maximize /x/"), ("leave for", "x"), ("program.md", "no"))
-        terminal.hear("next:")
-        terminal.hear("\n")
-        assert terminal.ended() == 0
-    shown = terminal.raw.decode()
-    for said in (
-        "forecast.csv is neither a program on PATH nor a file",
-        "rout.sh does not exist",
-        "'maximize /x/' says",
-    ):
-        assert said in shown
-    assert "gold/mark.sh does not exist" in shown
-    assert written(case)["verify"][1]["run"] == "sh judge.sh"
-
-
 def test_a_branch_that_is_in_the_way_is_said_before_the_first_question(case: Case) -> None:
     case.git("branch", "goalseek")
     ended = case.run("init", *FLAGS)
@@ -564,51 +487,36 @@ def test_a_branch_that_is_in_the_way_is_said_before_the_first_question(case: Cas
     assert written(case)["log"] == {"branch_prefix": "climbs"}
     (case.folder / "goalseek.toml").unlink()
     with Shown(case.folder, "init", *FLAGS) as terminal:
-        terminal.hear("'goalseek' is in the way")
-        reply_to(
-            terminal,
-            ("begin with", "no name"),
-            ("begin with", "goalseek"),
-            ("begin with", ""),
-            ("name of the project", ""),
-            ("which command runs it?", "none"),
-            ("program.md", "no"),
-        )
-        terminal.hear("next:")
-        terminal.hear("\n")
+        prefixes = [("begin with", prefix) for prefix in ("no name", "goalseek", "")]
+        reply_to(terminal, "'goalseek' is in the way", *prefixes, ("name of the project", ""))
+        reply_to(terminal, ("which command runs it?", "none"), ("program.md", "no"), "next:", "\n")
         assert terminal.ended() == 0
     assert written(case)["log"] == {"branch_prefix": "climbs"}
 
 
-def test_an_interruption_before_anything_is_written_says_so(case: Case) -> None:
-    with Shown(case.folder, "init") as terminal:
-        reply_to(terminal, ("name of the project", "demo"))
-        terminal.hear("what may change?")
-        terminal.type("\x03")
-        terminal.hear("interrupted; nothing was written")
-        assert terminal.ended() == 130
+def test_an_interruption_before_the_measurement_leaves_nothing_and_a_later_one_the_answers(case: Case) -> None:
+    def interrupt(flags: Sequence[str], *exchanges: tuple[str, str] | str, told: Sequence[str]) -> None:
+        with Shown(case.folder, "init", *flags, columns=200) as terminal:
+            reply_to(terminal, *exchanges)
+            terminal.type("\x03")
+            reply_to(terminal, *told)
+            assert terminal.ended() == 130
+
+    name = ("name of the project", "demo")
+    interrupt((), name, "what may change?", told=["interrupted; nothing was written"])
     assert not (case.folder / "goalseek.toml").exists()
-
-
-def test_an_interruption_of_the_measurement_or_after_it_leaves_the_answers(case: Case) -> None:
     case.write(judge_sh="echo score: 5; sleep 30\n")
     case.commit()
-    with Shown(case.folder, "init", *FLAGS, "--run", "none") as terminal:
-        reply_to(terminal, ("name of the project", ""))
-        terminal.hear("measuring once")
-        terminal.hear("sandbox: ")
-        terminal.type("\x03")
-        terminal.hear("the same command goes on from here")
-        assert terminal.ended() == 130
+    on = ["the same command goes on from here"]
+    interrupt((*FLAGS, "--run", "none"), name, "measuring once", "sandbox: ", told=on)
     assert written(case)["scope"]["hidden"] == ["judge.sh"]
+    case.write(judge_sh="echo nothing\n")
+    case.commit()
+    interrupt((), "how is the number read?", told=on)
+    assert "nothing" in (case.folder / "goalseek.toml").read_text()
     case.write(judge_sh="echo score: 5; cat answer.txt\n")
     case.commit()
-    with Shown(case.folder, "init", columns=200) as terminal:
-        terminal.hear("program.md")
-        terminal.type("\x03")
-        terminal.hear("goalseek.toml is written")
-        terminal.hear("next: goalseek doctor")
-        assert terminal.ended() == 130
+    interrupt((), "program.md", told=["goalseek.toml is written", "next: goalseek doctor"])
     assert written(case)["metric"]["name"] == "score"
     assert case.run("init").exit_code == 2, "it is whole"
 
@@ -619,14 +527,13 @@ def test_why_a_file_is_not_committed_is_said(case: Case) -> None:
     for path in ("data/labels.csv", "judge/labels.csv"):
         (case.folder / path).parent.mkdir()
         (case.folder / path).write_text("1\n")
+    hidden = "what must stay hidden"
     with Shown(case.folder, "init", *FLAGS[:2], *FLAGS[4:], "--run", "", columns=200) as terminal:
-        reply_to(terminal, ("name of the project", ""), ("what must stay hidden", "data/labels.csv"))
-        terminal.hear("git ignores it; commit it, or keep it outside the repository (goalseek help recipe-hidden)")
-        reply_to(terminal, ("what must stay hidden", "judge/**"))
-        terminal.hear("judge is not committed: git add judge && git commit, then answer again")
+        reply_to(terminal, ("name of the project", ""), (hidden, "data/labels.csv"))
+        reply_to(terminal, "git ignores it; commit it, or keep it outside the repository (goalseek help recipe-hidden)")
+        reply_to(terminal, (hidden, "judge/**"), "judge is not committed: git add judge && git commit, then answer")
         case.commit()
-        reply_to(terminal, ("what must stay hidden", "judge/** judge.sh"))
-        terminal.hear("which command runs it?")
+        reply_to(terminal, (hidden, "judge/** judge.sh"), "which command runs it?")
     assert case.run("init", *FLAGS, "--hidden", "data/labels.csv").stderr.count("git ignores it") == 1
     (case.folder / "service").mkdir()
     (case.folder / "service/rank.txt").write_text("1\n")
@@ -645,18 +552,6 @@ def test_why_a_file_is_not_committed_is_said(case: Case) -> None:
     case.commit()
     stderr = case.run("init", *FLAGS, "--writable", "search/rank.txt").stderr
     assert "'search/rank.txt' matches no committed file\n  there is service/search/rank.txt\n" in stderr
-
-
-def test_answers_survive_the_end_of_the_terminal(case: Case) -> None:
-    case.write(judge_sh="echo nothing\n")
-    case.commit()
-    with Shown(case.folder, "init", *FLAGS) as terminal:
-        reply_to(terminal, ("name of the project", ""), ("which command runs it?", ""))
-        terminal.hear("how is the number read?")
-        terminal.type("\x03")
-        assert terminal.ended() == 130
-    assert written(case)["scope"]["writable"] == ["/answer.txt"]
-    assert "nothing" in (case.folder / "goalseek.toml").read_text()
 
 
 def test_the_time_of_a_program_that_was_built_and_is_checked(case: Case) -> None:
@@ -708,44 +603,27 @@ def test_a_time_that_is_asked_for_as_a_metric_is_offered_as_one(case: Case) -> N
     (case.folder / "hidden").mkdir()
     (case.folder / "hidden/input.txt").write_text("7\n")
     case.commit()
-    with Shown(case.folder, "init", "--writable", "build.sh", "--hidden", "hidden/**", columns=200) as terminal:
-        reply_to(
-            terminal,
-            ("name of the project", ""),
-            ("which command runs it?", "sh build.sh"),
-            ("which command scores that?", "./app < hidden/input.txt > app.out"),
-        )
-        reply_to(
-            terminal,
-            ("command that runs it leave for the next one? globs [app]", ""),
-            ("how is the number read?", "minimize time"),
-        )
-        terminal.hear("did you mean: time ./app < hidden/input.txt > app.out")
-        reply_to(
-            terminal, ("which command scores that?", ""), ("checks what that leaves", "cmp app.out hidden/input.txt")
-        )
-        reply_to(terminal, ("timed command leave for the check? globs [app.out]", ""), ("program.md", "no"))
-        terminal.hear("next:")
-        terminal.hear("\n")
-        assert terminal.ended() == 0
+    interview(
+        case,
+        ("--writable", "build.sh", "--hidden", "hidden/**"),
+        ("which command runs it?", "sh build.sh"),
+        ("which command scores that?", "./app < hidden/input.txt > app.out"),
+        ("command that runs it leave for the next one? globs [app]", ""),
+        *(("how is the number read?", "minimize time"), "did you mean: time ./app < hidden/input.txt > app.out"),
+        *(("which command scores that?", ""), ("checks what that leaves", "cmp app.out hidden/input.txt")),
+        ("timed command leave for the check? globs [app.out]", ""),
+    )
     assert [command.get("outputs") for command in written(case)["verify"]] == [["app"], ["app.out"], None]
     assert written(case)["metric"]["source"] == "wall"
 
 
 def test_what_a_run_may_read_beside_the_hidden_files_is_said_by_the_user(case: Case) -> None:
-    with Shown(case.folder, "init", *FLAGS[:4], *FLAGS[6:], columns=200) as terminal:
-        reply_to(
-            terminal,
-            ("name of the project", ""),
-            ("which command runs it?", "sh judge.sh"),
-            ("Run it beside them? yes or no", "yes"),
-            ("which command scores that?", "none"),
-        )
-        terminal.hear("candidate code can read the hidden files")
-        reply_to(terminal, ("program.md", "no"))
-        terminal.hear("next:")
-        terminal.hear("\n")
-        assert terminal.ended() == 0
+    interview(
+        case,
+        (*FLAGS[:4], *FLAGS[6:]),
+        *(("which command runs it?", "sh judge.sh"), ("Run it beside them? yes or no", "yes")),
+        *(("which command scores that?", "none"), "candidate code can read the hidden files"),
+    )
     assert written(case)["verify"] == [{"name": "run", "run": "sh judge.sh", "sees": "both"}]
 
 

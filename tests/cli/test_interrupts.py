@@ -24,32 +24,24 @@ def send(*names):
 """
 
 
-def said(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", HEAD + code], capture_output=True, text=True, timeout=30)
-    return done.stdout + done.stderr + (f"ended with {done.returncode}\n" if done.returncode else "")
-
-
-@pytest.mark.parametrize(
-    ("first", "raised"),
-    [("SIGINT", "KeyboardInterrupt()"), ("SIGTERM", "Interrupted(15)"), ("SIGHUP", "Interrupted(1)")],
-)
-def test_what_follows_the_first_does_not_end_the_cleaning_up(first: str, raised: str) -> None:
-    code = f"""
-process.install_signal_handlers()
-try:
+SAID = {
+    "what follows the first does not end the cleaning up": (
+        """
+for first in ("SIGINT", "SIGTERM", "SIGHUP"):
+    process.install_signal_handlers()
     try:
-        send({first!r})
-    finally:
-        send("SIGINT", "SIGHUP", "SIGTERM", "SIGINT")
-        print("clean")
-except BaseException as error:
-    print(repr(error))
-"""
-    assert said(code) == f"clean\n{raised}\n"
-
-
-def test_after_some_seconds_it_is_another_wish() -> None:
-    code = """
+        try:
+            send(first)
+        finally:
+            send("SIGINT", "SIGHUP", "SIGTERM", "SIGINT")
+            print("clean")
+    except BaseException as error:
+        print(repr(error))
+""",
+        "clean\nKeyboardInterrupt()\nclean\nInterrupted(15)\nclean\nInterrupted(1)\n",
+    ),
+    "after some seconds it is another wish": (
+        """
 process.SAME_SIGNAL_SECONDS = 0.2
 process.install_signal_handlers()
 for _ in range(2):
@@ -60,12 +52,11 @@ for _ in range(2):
         print("heard", process.is_ending())
     time.sleep(0.3)
     print(process.is_ending())
-"""
-    assert said(code) == "heard True\nFalse\n" * 2
-
-
-def test_what_was_switched_off_stays_so() -> None:
-    code = """
+""",
+        "heard True\nFalse\n" * 2,
+    ),
+    "what was switched off stays so": (
+        """
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 process.install_signal_handlers()
@@ -77,8 +68,29 @@ try:
     send("SIGTERM")
 except Interrupted as error:
     print(error.signal_number)
-"""
-    assert said(code) == "at work\n15\n"
+""",
+        "at work\n15\n",
+    ),
+    "held back they come after the block": (
+        """
+process.install_signal_handlers()
+try:
+    with process.deferring_signals():
+        send("SIGINT", "SIGINT")
+        print("done")
+    print("never")
+except KeyboardInterrupt:
+    print("then")
+""",
+        "done\nthen\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "printed"), SAID.values(), ids=SAID)
+def test_signals(code: str, printed: str) -> None:
+    done = subprocess.run([sys.executable, "-c", HEAD + code], capture_output=True, text=True, timeout=30)
+    assert (done.stdout + done.stderr, done.returncode) == (printed, 0)
 
 
 def test_a_question_hears_one_that_does_not_interrupt_its_system_call(tmp_path: Path) -> None:
@@ -98,20 +110,6 @@ except KeyboardInterrupt:
     with Shown(tmp_path, command=(sys.executable, "-c", HEAD + code)) as terminal:
         terminal.hear("heard")
         assert terminal.ended() == 0
-
-
-def test_held_back_they_come_after_the_block() -> None:
-    code = """
-process.install_signal_handlers()
-try:
-    with process.deferring_signals():
-        send("SIGINT", "SIGINT")
-        print("done")
-    print("never")
-except KeyboardInterrupt:
-    print("then")
-"""
-    assert said(code) == "done\nthen\n"
 
 
 @pytest.mark.slow
@@ -138,8 +136,9 @@ def test_control_c_again_and_again_leaves_a_sane_terminal(project: Project) -> N
     assert not [row for row in rows if row.startswith("── ")]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("hook", ["during-apply", "during-verify"])
+@pytest.mark.parametrize(
+    ("number", "code", "hook"), [(signal.SIGINT, 130, "during-apply"), (signal.SIGTERM, 143, "during-verify")]
+)
 def test_one_ends_all_that_four_slots_and_benches_have_at_work(
     tmp_path: Path, number: signal.Signals, code: int, hook: str
 ) -> None:

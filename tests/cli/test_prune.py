@@ -8,16 +8,17 @@ import os
 from pathlib import Path
 
 import pytest
-from project import Project, answer
+from project import Project, Projects, answer
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def climbed(project: Project) -> Project:
+def climbed(played: Projects) -> Project:
     """A project after six iterations, of which the second was the best."""
-    project.set_moves(answer(2), answer(3), answer(1.1), answer(1.2), answer(1.3), answer(1.4), answer(4))
-    project.climb("iterate", "-n", "6")
+    moves = (answer(2), answer(3), answer(1.1), answer(1.2), answer(1.3), answer(1.4))
+    project = played(*moves, more=[answer(4)])
+    project.check("exec", "--as", "agent", "--", "true")  # makes the trees, which a copy has not
     return project
 
 
@@ -32,18 +33,15 @@ def trees(project: Project) -> list[Path]:
 
 
 def test_old_run_folders_go_and_as_many_stay_as_command_or_manifest_says(climbed: Project) -> None:
-    assert climbed.run("prune", "--keep", "2").exit_code == 0
+    climbed.check("prune", "--keep", "2")
     assert folders(climbed) == [0, 2, 5, 6]
     assert (climbed.run_folder(2) / "changes.diff").exists()
-    assert [json.loads(line)["iteration"] for line in climbed.run("log", "--json").stdout.splitlines()] == list(
-        range(7)
-    )
-    climbed.set_manifest({"log": {"keep_runs": 1}})
-    assert climbed.run("prune").exit_code == 0
-    assert folders(climbed) == [0, 2, 6]
-    climbed.set_manifest({"log": {"keep_runs": "none"}})
-    assert climbed.run("prune").exit_code == 0
-    assert folders(climbed) == [0, 2, 6]
+    listed = climbed.check("log", "--query", "iteration").splitlines()
+    assert listed == [str(number) for number in range(7)]
+    for keep_runs in (1, "none"):
+        climbed.set_manifest({"log": {"keep_runs": keep_runs}})
+        climbed.check("prune")
+        assert folders(climbed) == [0, 2, 6]
 
 
 def test_after_old_run_folders_went_patches_come_from_git_and_the_loop_goes_on_and_knows_duplicates(
@@ -70,15 +68,6 @@ def test_after_old_run_folders_went_patches_come_from_git_and_the_loop_goes_on_a
     assert climbed.climb("iterate")[-1]["reason"] == "duplicate"
 
 
-def test_a_folder_that_somebody_made_read_only_goes_too(climbed: Project) -> None:
-    locked = climbed.trees() / "workspace" / "locked"
-    locked.mkdir()
-    (locked / "file").write_text("x")
-    locked.chmod(0o500)
-    assert climbed.run("prune").exit_code == 0
-    assert trees(climbed) == []
-
-
 def test_a_dry_run_says_what_would_go_prune_removes_the_trees_alone_and_a_second_finds_nothing(
     climbed: Project,
 ) -> None:
@@ -101,6 +90,10 @@ def test_a_dry_run_says_what_would_go_prune_removes_the_trees_alone_and_a_second
     records = climbed.run_folder(0).parents[1] / "logs" / "results.jsonl"
     content = records.read_bytes()
     (there,) = trees(climbed)
+    locked = climbed.trees() / "workspace" / "locked"
+    locked.mkdir()
+    (locked / "file").write_text("x")
+    locked.chmod(0o500)
     ended = climbed.run("prune")
     assert (ended.exit_code, ended.stdout) == (0, f"removed {there}\n")
     assert trees(climbed) == []

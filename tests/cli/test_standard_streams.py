@@ -1,7 +1,6 @@
 """Standard streams that are closed, full, read by nobody, in plain letters, or of a terminal that is gone."""
 
 import os
-import select
 import shlex
 import signal
 import subprocess
@@ -129,20 +128,6 @@ def test_what_is_long_comes_whole_through_a_pipe_that_never_waits(climbed: Proje
     os.close(ours)
     assert started.communicate(timeout=120)[1] == b"" and started.returncode == 0
     assert page.startswith(b"<!DOCTYPE html>") and page.endswith(b"</html>\n")
-
-
-@pytest.mark.parametrize("options", [(), ("--json",)], ids=["words", "json"])
-def test_the_address_of_the_page_comes_through_a_pipe_at_once(climbed: Project, options: tuple[str, ...]) -> None:
-    given = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    command = [*GOALSEEK, *options, "report", "--serve"]
-    serving = subprocess.Popen(command, cwd=climbed.folder, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        assert serving.stdout and select.select([serving.stdout], [], [], 20)[0]
-        assert b"http://127.0.0.1" in serving.stdout.readline()
-    finally:
-        serving.send_signal(signal.SIGINT)
-        serving.communicate(timeout=20)
-    assert serving.returncode == 0
 
 
 def test_who_must_not_hear_a_hangup_or_an_interrupt_does_not(tmp_path: Path, go: Path) -> None:

@@ -1,7 +1,6 @@
 """``status --watch``: the same panel from another terminal, and with ``--output`` what the child prints."""
 
 import json
-from argparse import Namespace
 from pathlib import Path
 from threading import Timer
 
@@ -10,6 +9,7 @@ from project import Project, until
 from shown import Shown, waiting_project
 
 from goalseek.cli import watch
+from goalseek.cli.options import Options
 from goalseek.manifest.loading import load
 from goalseek.project import status
 from goalseek.project.activity import MAX_OUTPUT, Observer, Observers, OutputLog
@@ -33,7 +33,7 @@ def wait_until_measuring(project: Project) -> None:
     until(lambda: read_picture(state).phase == "VERIFY")
 
 
-@pytest.mark.parametrize("columns", [60, 80, 200])
+@pytest.mark.parametrize("columns", [60, 200])
 def test_another_terminal_shows_the_panel_and_q_leaves(slow: Project, go: Path, columns: int) -> None:
     climbing = slow.start("-q", "iterate", "-n", "2")
     with Shown(slow.folder, "status", "--watch", columns=columns) as shown:
@@ -103,7 +103,7 @@ def test_as_json_it_reads_shared_files_once_however_often_it_looks(
     monkeypatch.setattr(answers, "answer_notes_at_head", lambda *_: looks.append(1) or ["a label"])
     monkeypatch.setattr(watch, "POLL_SECONDS", 0.01)
     Timer(0.5, go.touch).start()
-    watch.follow_climb(Namespace(json=True, query=None, output=False), load(slow.manifest))
+    watch.follow_climb(Options(json=True, query=None, output=False), load(slow.manifest))
     climbing.communicate(timeout=30)
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(shown) > 1 and {tuple(told["readable"]) for told in shown} == {("a label",)} and looks == [1]

@@ -5,11 +5,10 @@ import json
 import os
 import re
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
-from project import Project, answer, home
+from project import Project, answer, home, until
 
 from goalseek.locks import Holder, lock_holder, project_lock
 
@@ -98,10 +97,7 @@ def test_a_request_for_another_run_is_ignored_and_removed(waiting: Project, chan
     request = json.loads(request_of(waiting).read_text())
     request_of(waiting).write_text("torn" if change is None else json.dumps({**request, **change}))
     home("go").touch()
-    deadline = time.monotonic() + 30
-    while len(waiting.iterations()) < 5:
-        assert started.poll() is None and time.monotonic() < deadline, started.communicate(timeout=120)
-        time.sleep(0.05)
+    until(lambda: len(waiting.iterations()) >= 5)
     assert not request_of(waiting).exists()
     assert waiting.run("stop").exit_code == 0
     _, stderr = started.communicate(timeout=30)

@@ -10,32 +10,23 @@ from project import Project, Projects, answer
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.views.report.pages import mark_commands
 
-SECOND = {"project": {"name": "second"}}
-
-
-def said(project: Project) -> str:
-    ended = project.run("status")
-    assert ended.exit_code == 0, ended
-    return ended.stdout
+HOME = "goalseek promote takes home what HEAD lacks of the kept changes"
 
 
 def next_of(project: Project) -> str:
-    return said(project).rpartition("next: ")[2].rstrip("\n")
+    return project.check("status").rpartition("next: ")[2].rstrip("\n")
 
 
-def test_a_baseline_that_was_asked_for_is_no_interruption_and_one_that_fails_later_failed(project: Project) -> None:
-    project.set_moves(answer(2))
+def test_a_baseline_that_was_asked_for_is_no_interruption_and_one_that_fails_later_failed(played: Projects) -> None:
+    project = played(answer(2))
     project.climb("baseline")
-    assert said(project).startswith("demo: finished as asked")
-    project.climb()
-    project.climb("baseline")
-    following = "goalseek promote takes home what HEAD lacks of the kept changes"
-    assert next_of(project) == f"goalseek iterate goes on; {following}"
+    assert project.check("status").startswith("demo: finished as asked")
+    assert next_of(project) == f"goalseek iterate goes on; {HOME}"
     project.write({"hidden/judge.sh": "echo no luck; exit 3\n"})
     project.commit()
     ended = project.run("baseline")
     assert ended.exit_code == 1, ended
-    assert said(project).startswith("demo: failed: the baseline has no number")
+    assert project.check("status").startswith("demo: failed: the baseline has no number")
     assert next_of(project).startswith("correct the verifier or the code")
 
 
@@ -49,9 +40,7 @@ def test_nothing_is_to_be_taken_home_where_nothing_was_kept(project: Project) ->
     assert project.run("promote", "--patch", "-").stdout == "", "a mailbox without a message"
     assert "better" not in project.git("for-each-ref")
     project.climb()
-    assert (
-        next_of(project) == "goalseek iterate goes on; goalseek promote takes home what HEAD lacks of the kept changes"
-    )
+    assert next_of(project) == f"goalseek iterate goes on; {HOME}"
 
 
 def test_records_that_only_git_has_are_told_of_wherever_they_are_missed(played: Projects) -> None:
@@ -77,18 +66,13 @@ def test_records_that_only_git_has_are_told_of_wherever_they_are_missed(played: 
     assert "goalseek iterate goes on" in next_of(project)
 
 
-@pytest.fixture
-def second(project: Project) -> Project:
-    """Another climb in the same repository, of which nobody may be told to take the first one home."""
+def test_what_is_to_be_typed_names_the_manifest_where_it_has_to(project: Project) -> None:
     project.set_moves(answer(2), answer(0))
-    made = Project(project.top, project.folder)
-    made.script, made.manifest = project.script, project.folder / "goalseek.second.toml"
-    made.set_manifest(SECOND)
-    made.commit()
-    return made
+    second = Project(project.top, project.folder)  # another climb in the same repository
+    second.script, second.manifest = project.script, project.folder / "goalseek.second.toml"
+    second.set_manifest({"project": {"name": "second"}})
+    second.commit()
 
-
-def test_what_is_to_be_typed_names_the_manifest_where_it_has_to(second: Project) -> None:
     def told(*arguments: str) -> str:
         ended = second.run("-m", "second", *arguments)
         return f"{ended.stdout}{ended.stderr}"
@@ -135,14 +119,9 @@ def test_a_run_that_is_over_is_gone_on_with_or_taken_home(project: Project) -> N
     over = "limits.iterations = 1 is reached, 1 spent; raise it in the manifest, or begin a new run with: "
     assert next_of(project) == f"{over}goalseek iterate --new"
     project.climb("iterate", "--new", "--forever")
-    assert (
-        next_of(project)
-        == f"{over}goalseek iterate --new; goalseek promote takes home what HEAD lacks of the kept changes"
-    )
-    told = project.run("report", "-o", "-", "--format", "md").stdout
-    assert told.endswith(
-        "`goalseek iterate --new`; `goalseek promote` takes home what HEAD lacks of the kept changes\n"
-    )
+    assert next_of(project) == f"{over}goalseek iterate --new; {HOME}"
+    told = project.check("report", "-o", "-", "--format", "md")
+    assert told.endswith(f"`goalseek iterate --new`; {HOME.replace('goalseek promote', '`goalseek promote`')}\n")
 
 
 def test_a_number_that_no_candidate_moves_names_doctor_and_nothing_is_to_be_taken_home(project: Project) -> None:
@@ -151,13 +130,13 @@ def test_a_number_that_no_candidate_moves_names_doctor_and_nothing_is_to_be_take
     project.commit()
     project.set_moves(*map(answer, range(2, 8)))
     assert unmoved not in project.run("iterate", "-n", "4").stderr
-    assert unmoved not in said(project)
+    assert unmoved not in project.check("status")
     ended = project.run("iterate", "-n", "1")
-    assert f"note: {unmoved}\n" in ended.stderr and unmoved in said(project)
+    assert f"note: {unmoved}\n" in ended.stderr and unmoved in project.check("status")
     project.set_manifest({"limits": {"stagnation_stop": 5}})
     stopped = project.run("iterate")
     assert "say what to try" in stopped.stderr and "promote" not in stopped.stderr + next_of(project)
     project.write({"hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'})
     project.commit()
     project.check("baseline")
-    assert unmoved not in said(project) and "promote" not in next_of(project)
+    assert unmoved not in project.check("status") and "promote" not in next_of(project)
