@@ -25,10 +25,8 @@ from goalseek.git.ignore import matcher
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
+from goalseek.manifest import fields, rules, tables
 from goalseek.manifest.command_words import parse_command
-from goalseek.manifest.fields import is_branch_prefix
-from goalseek.manifest.rules import check_expressions
-from goalseek.manifest.tables import Reading, VerifyCommand
 from goalseek.project.paths import refuse_name_of_other_folder
 
 _SHELL_WORDS = ". : alias case cd command eval exec export for if read set time trap ulimit umask until while".split()
@@ -182,8 +180,8 @@ def timed_command(text: str) -> str:
     return match[1] if match else ""
 
 
-def _candidate_command(answers: Answers) -> VerifyCommand:
-    return VerifyCommand(run=answers.run, sees="both" if answers.sees == "both" else "candidate")
+def _candidate_command(answers: Answers) -> tables.VerifyCommand:
+    return tables.VerifyCommand(run=answers.run, sees="both" if answers.sees == "both" else "candidate")
 
 
 def fitting_hidden(answers: Answers, paths: Collection[str]) -> tuple[str, ...]:
@@ -219,7 +217,7 @@ def free_branch_prefix(folder: Path, prefix: str, asks: bool) -> str:
     """The prefix; if a branch of the user's is in its way, their answer, or "climbs" if nobody is asked."""
 
     def read(text: str) -> str:
-        if not is_branch_prefix(text):
+        if not fields.is_branch_prefix(text):
             raise GoalseekError(f"{text!r} cannot begin the name of a branch", "climbs, say")
         with contextlib.closing(Repository(locate(folder), "init", text)) as repository:
             repository.refuse_conflicting_branch()
@@ -315,6 +313,6 @@ def parse_reading(text: str) -> tuple[str, str, str, str]:
     name, source = (named[1], named[2]) if named else ("", source)
     is_regex = len(source) > 2 and source.startswith("/") and source.endswith("/")
     query, regex = ("", source[1:-1]) if is_regex else (source, "")
-    for _, fault in check_expressions((), Reading(query=query or None, regex=regex or None)):
+    for _, fault in rules.check_expressions((), tables.Reading(query=query or None, regex=regex or None)):
         raise GoalseekError(fault)
     return f"{match[1]}ze", query, regex, name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import typing
@@ -14,10 +15,13 @@ from goalseek.cli.registry import OPTIONS, usage_of
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import ManifestFile, find, load, load_last_good, with_manifest_option
 from goalseek.values import to_plain
-from goalseek.views.terminal_text import Paint, one_line, painter, replace_unprintable
+from goalseek.views.terminal_text import Paint, can_move_cursor, one_line, painter, replace_unprintable
 
 if typing.TYPE_CHECKING:
     from _typeshed import SupportsWrite
+
+    from goalseek.project.activity import Observer
+    from goalseek.views.lines import LineWatch
 
 
 class Options(argparse.Namespace):
@@ -64,6 +68,28 @@ class Options(argparse.Namespace):
 
     def painter(self) -> Paint:
         return painter(sys.stdout, self.color)
+
+    def line_view(self) -> LineWatch:
+        """Also with ``--json``: commands that do not climb report on stderr."""
+        from goalseek.views.lines import LineWatch
+
+        return LineWatch(self.color, self.quiet, self.verbose)
+
+    def choose_view(self) -> Observer:
+        if not self.wants_json:
+            return self.line_view()
+        from goalseek.views.lines import EventWatch
+
+        self.apply_query({})
+        return EventWatch(sys.stdout, self.apply_query)
+
+    def open_live_view(self) -> contextlib.AbstractContextManager[Observer]:
+        """A live panel if stdout is a terminal that shows one, without ``--json`` and ``-q``; else ``choose_view``."""
+        if self.wants_json or self.quiet or not can_move_cursor(sys.stdout):
+            return contextlib.nullcontext(self.choose_view())
+        from goalseek.views.panel import LiveWatch
+
+        return contextlib.closing(LiveWatch(self.color, self.verbose))
 
     def start_folder(self) -> Path:
         folder = Path(self.folder)

@@ -1,4 +1,4 @@
-"""The choice of the view that shows a climb, and ``status --watch``, which follows one from another terminal."""
+"""``status --watch``, which follows a climb from another terminal."""
 
 from __future__ import annotations
 
@@ -18,35 +18,13 @@ from goalseek.cli.options import Options
 from goalseek.ledger.results_file import History, find_own_folder, load_standing
 from goalseek.locks import lock_holder
 from goalseek.manifest.loading import ManifestFile, with_manifest_option
+from goalseek.project import progress, status, stop
 from goalseek.project.activity import OUTPUT, Observer
 from goalseek.project.picture import Picture, describe_end, read_picture, seconds_since
-from goalseek.project.progress import own_label, progress_of
-from goalseek.project.status import read_overview
-from goalseek.project.stop import read_pending_run
 from goalseek.records import IterationRecord
-from goalseek.views.lines import EventWatch, LineWatch, record_line
+from goalseek.views.lines import record_line
 from goalseek.views.panel import LiveWatch, format_whole_seconds
 from goalseek.views.terminal_text import can_move_cursor, clean_lines, one_line, terminal_width
-
-
-def choose_view(options: Options) -> Observer:
-    if options.wants_json:
-        options.apply_query({})
-        return EventWatch(sys.stdout, lambda event: options.apply_query(event))
-    return line_view(options)
-
-
-def open_live_view(options: Options) -> contextlib.AbstractContextManager[Observer]:
-    """A live panel if stdout is a terminal that shows one, without ``--json`` and ``-q``; else ``choose_view``."""
-    if options.wants_json or options.quiet or not can_move_cursor(sys.stdout):
-        return contextlib.nullcontext(choose_view(options))
-    return contextlib.closing(LiveWatch(options.color, options.verbose))
-
-
-def line_view(options: Options) -> LineWatch:
-    """Also with ``--json``: commands that do not climb report on stderr."""
-    return LineWatch(options.color, options.quiet, options.verbose)
-
 
 RECENT_RECORDS = 200
 POLL_SECONDS = 1.0
@@ -83,12 +61,12 @@ class ClimbFollower:
         history, self.records = History(self._loaded.results), ()
         if (size := history.size()) != self._size:
             standing = load_standing(self._loaded, own)
-            standing = standing.for_run((own and read_pending_run(own)) or standing.run_id)
+            standing = standing.for_run((own and stop.read_pending_run(own)) or standing.run_id)
             records = islice(history.newest(), RECENT_RECORDS)
             newest = [record for record in records if isinstance(record, IterationRecord)]
             manifest, last = self._loaded.manifest, standing.last.timestamp if standing.last else ""
-            label, read_at = own_label(manifest, standing), max(last, picture.started_at)
-            self._watch.on_progress(progress_of(manifest, standing, newest, label, read_at=read_at))
+            label, read_at = progress.own_label(manifest, standing), max(last, picture.started_at)
+            self._watch.on_progress(progress.progress_of(manifest, standing, newest, label, read_at=read_at))
             if self._seq is not None:
                 self.records = tuple(record for record in reversed(newest) if record.seq > self._seq)
             self._seq, self._size = standing.seq, size
@@ -126,7 +104,7 @@ def follow_climb(options: Options, loaded: ManifestFile) -> int:
         while True:
             lines = clean_lines(follower.printed) if options.output else []
             if is_json:
-                overview = read_overview(loaded, readable=readable)
+                overview = status.read_overview(loaded, readable=readable)
                 plain, readable = overview.plain(), overview.readable
                 if (current := {**plain, "heartbeat_at": None}) != previous:  # more than its heartbeat has changed
                     options.print_answer(plain)

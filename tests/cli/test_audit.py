@@ -1,7 +1,5 @@
 """``goalseek audit``: a clean climb is clean, every kind of tampering is named, and git alone gives the records back."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import shlex
@@ -38,7 +36,6 @@ def climb(top: Path) -> Project:
 
 @pytest.fixture
 def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
-    """A copy of the climb."""
     return made_once(climb, tmp_path / "repository")
 
 

@@ -1,7 +1,5 @@
 """A clear error (what, where, what would be right), the contract's exit code, and nothing written."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -73,8 +71,7 @@ def test_no_repository_no_commit_or_a_bare_repository(tmp_path: Path, project: P
     project.git("clone", "--quiet", "--bare", ".", str(bare))
     inside = Project(bare, bare)
     inside.set_manifest({})
-    ended = inside.run("iterate")
-    assert ended.exit_code == UNFIT and "bare repository" in ended.stderr
+    assert "bare repository" in inside.fail(UNFIT, "iterate")
     assert not (bare / "goalseek").exists() and not (bare / ".goalseek").exists()
 
 
@@ -123,8 +120,7 @@ def test_a_climb_shows_itself_on_a_branch_of_another_prefix(project: Project) ->
     project.climb("iterate", "-n", "1")
     assert project.git("rev-parse", "other/demo") == project.git("rev-parse", "refs/goalseek/demo/tip")
     project.set_manifest({"log": {"branch_prefix": "mine"}})
-    ended = project.run("iterate")
-    assert ended.exit_code == UNFIT and "goalseek did not make it" in ended.stderr
+    assert "goalseek did not make it" in project.fail(UNFIT, "iterate")
     assert project.git("rev-parse", "mine/demo") == before
 
 
@@ -259,8 +255,7 @@ def test_what_is_nested_too_deeply_is_a_fault_of_that_file(played: Projects) -> 
     for arguments in (("status",), ("log",), ("iterate",), ("report", "-o", "report.html")):
         assert project.run(*arguments).exit_code in (0, 3)
     assert "results.jsonl" in project.run("iterate").stderr
-    audit = project.run("audit")
-    assert audit.exit_code == 1 and "Traceback" not in audit.stderr
+    assert "Traceback" not in project.fail(1, "audit")
     project.results.write_bytes(lines)
     project.manifest.write_text(project.manifest.read_text() + f"x = {deep}")
     ended = project.run("iterate")
@@ -282,8 +277,7 @@ def test_a_word_that_is_empty_or_says_nothing_is_not_ignored(project: Project) -
         assert ended.exit_code == USAGE and said in ended.stderr, ended
     assert project.traces() == []
     project.climb()
-    ended = project.run("show", "best", "--files", "")
-    assert ended.exit_code == USAGE and "--files needs a folder" in ended.stderr
+    assert "--files needs a folder" in project.fail(USAGE, "show", "best", "--files", "")
 
 
 def test_a_baseline_without_a_number(project: Project) -> None:

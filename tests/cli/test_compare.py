@@ -1,14 +1,11 @@
 """``goalseek compare``: two revisions, or the checkout, measured in turn; nothing is recorded, nothing is touched."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from project import Project, answer, home, until
@@ -41,22 +38,13 @@ def measured() -> list[int]:
     return [int(line) for line in (home() / "journal").read_text().split()]
 
 
-def told(project: Project, *arguments: str) -> dict[str, Any]:
-    """The JSON answer of a comparison that went well."""
-    ended = project.run("compare", *arguments, "--json")
-    assert ended.exit_code == 0, ended.stderr
-    found: dict[str, Any] = json.loads(ended.stdout)
-    return found
-
-
 def test_equal_values_are_believed_after_two_pairs_and_a_worse_one_ends_with_0_too(two: Project) -> None:
     before = two.users()
-    ended = two.run("compare", "HEAD~1")
-    assert ended.exit_code == 0, ended.stderr
-    assert "HEAD against HEAD~1: 20% better" in ended.stdout and "exactly" in ended.stdout
+    shown = two.check("compare", "HEAD~1")
+    assert "HEAD against HEAD~1: 20% better" in shown and "exactly" in shown
     assert measured() == [10, 12, 12, 10], "in turn, and every other pair the other way round"
     assert (two.traces(), two.users()) == ([], before)
-    found = told(two, "HEAD", "HEAD~1")
+    found = two.ask("compare", "HEAD", "HEAD~1")
     assert (found["better"], found["is_sure"], found["is_exact"], found["pairs"]) == ("before", True, True, 2)
     assert (found["before"]["median"], found["after"]["median"]) == (12, 10)
     assert found["difference"] < 0
@@ -64,12 +52,12 @@ def test_equal_values_are_believed_after_two_pairs_and_a_worse_one_ends_with_0_t
 
 def test_under_noise_there_are_pairs_an_interval_and_fresh_seeds(two: Project) -> None:
     (home() / "noisy").touch()
-    found = told(two, "HEAD~1", "-n", "4")
+    found = two.ask("compare", "HEAD~1", "-n", "4")
     runs = found["before"]["runs"] + found["after"]["runs"]
     assert (found["pairs"], found["is_exact"], found["is_sure"]) == (4, False, True)
     assert found["interval"][0] < found["difference"] < found["interval"][1]
     assert measured() == [10, 12, 12, 10, 10, 12, 12, 10]
-    again = told(two, "HEAD~1", "-n", "1")
+    again = two.ask("compare", "HEAD~1", "-n", "1")
     runs += again["before"]["runs"] + again["after"]["runs"]
     assert len({run["seed"] for run in runs}) == 10
     assert (again["interval"], again["is_sure"]) == (None, False)
@@ -81,15 +69,15 @@ def test_the_checkout_is_measured_and_neither_index_nor_files_change(two: Projec
     two.git("add", "staged.txt")
     two.write({"answer.json": answer(15), "staged.txt": "and changed again\n"})
     before = two.users()
-    found = told(two, "--dirty")
+    found = two.ask("compare", "--dirty")
     assert (found["before"]["revision"], found["after"]["revision"]) == ("HEAD", "the checkout")
     assert (found["before"]["median"], found["after"]["median"], found["after"]["commit"]) == (12, 15, None)
     assert (two.traces(), two.users()) == ([], before)
-    assert told(two, "HEAD~1", "--dirty")["before"]["median"] == 10
+    assert two.ask("compare", "HEAD~1", "--dirty")["before"]["median"] == 10
     two.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "other"))
     other = Project(tmp_path / "other", tmp_path / "other")
     other.write({"answer.json": answer(99)})
-    assert told(other, "--dirty", "-n", "1")["after"]["median"] == 99, "a worktree of its own is the checkout"
+    assert other.ask("compare", "--dirty", "-n", "1")["after"]["median"] == 99, "a worktree of its own is the checkout"
 
 
 def test_the_tree_of_the_checkout_is_what_a_commit_of_all_would_be(two: Project) -> None:
@@ -133,11 +121,11 @@ def test_what_cannot_be_compared_is_refused(two: Project) -> None:
 def test_what_only_a_climb_would_refuse_is_compared(two: Project) -> None:
     two.set_manifest({"log": {"home": "."}})
     two.write({"logs/mine.txt": "not goalseek's\n"})
-    assert told(two, "HEAD~1")["pairs"] == 2
+    assert two.ask("compare", "HEAD~1")["pairs"] == 2
     two.set_manifest({"metric": {"name": "t", "source": "wall", "direction": "minimize"}})
     extra = two.manifest.read_text().replace("[[verify]]", '[[verify]]\nname = "other"\nrun = "true"\n\n[[verify]]', 1)
     two.manifest.write_text(extra)
-    assert told(two, "HEAD~1", "-n", "1")["metric"] == "t"
+    assert two.ask("compare", "HEAD~1", "-n", "1")["metric"] == "t"
 
 
 def test_another_verifier_or_none_is_refused_by_name(two: Project) -> None:
@@ -176,30 +164,23 @@ def test_what_differs_beside_the_number_is_named_equal_or_without_a_number(two: 
 
 
 @pytest.mark.slow
-def test_beside_a_climb_nothing_is_recorded_and_the_climb_goes_on(two: Project) -> None:
-    two.set_moves(answer(14), answer(16))
-    two.climb()
+def test_what_a_climb_names_is_compared_and_nothing_is_recorded_beside_it(two: Project) -> None:
+    two.set_moves(answer(14), answer(11), answer(12), answer(16))
+    two.climb("iterate", "-n", "3")
     records, before = two.records(), two.users()
-    found = told(two, "main", "goalseek/demo")
+    found = two.ask("compare", "main", "goalseek/demo")
     assert (found["before"]["median"], found["after"]["median"]) == (12, 14)
+    shown = two.check("compare", "best", "2")
+    assert f"iteration 2 {two.iterations()[2]['commit_hash'][:12]}  median 11 " in shown
+    assert "iteration 2 against best: 21.4% worse" in shown
+    assert two.ask("compare", "baseline", "1")["after"]["revision"] == "iteration 1"
+    assert "iteration 3 has no candidate" in two.fail(2, "compare", "3")
+    assert two.check("show", "baseline", "--json") == two.check("show", "0", "--json")
     assert (two.records(), two.users()) == (records, before)
     assert two.climb()[-1]["metric"]["value"] == 16
-    assert two.run("audit").exit_code == 0
-
-
-@pytest.mark.slow
-def test_what_the_climb_names_is_compared_where_git_knows_no_such_name(two: Project) -> None:
-    two.set_moves(answer(14), answer(11), answer(12))
-    two.climb("iterate", "-n", "3")
-    ended = two.run("compare", "best", "2")
-    assert ended.exit_code == 0, ended.stderr
-    assert f"iteration 2 {two.iterations()[2]['commit_hash'][:12]}  median 11 " in ended.stdout
-    assert "iteration 2 against best: 21.4% worse" in ended.stdout
-    assert told(two, "baseline", "1")["after"]["revision"] == "iteration 1"
-    assert "iteration 3 has no candidate" in two.run("compare", "3").stderr
-    assert two.check("show", "baseline", "--json") == two.check("show", "0", "--json")
+    two.check("audit")
     two.git("branch", "best", "HEAD~1")
-    assert told(two, "best")["before"]["median"] == 10, "git's names come first"
+    assert two.ask("compare", "best")["before"]["median"] == 10, "git's names come first"
 
 
 @pytest.mark.slow
@@ -229,9 +210,8 @@ def test_a_manifest_in_a_subfolder_and_hidden_files_from_elsewhere(
     )
     project.write({"answer.json": answer(11)})
     before = project.users()
-    ended = project.run("compare", "--dirty", "--json")
-    assert ended.exit_code == 0, ended.stderr
-    found = json.loads(ended.stdout)
+    shown = project.check("compare", "--dirty", "--json")
+    found = json.loads(shown)
     assert (found["before"]["median"], found["after"]["median"]) == (10, 11)
     assert (project.traces(), project.users()) == ([], before)
 
@@ -250,4 +230,4 @@ def test_an_edit_of_the_same_size_in_the_second_of_the_commit_is_seen_later(two:
         os.utime(path, ns=(moment, moment))
     if time.time_ns() // 10**9 == moment // 10**9:
         time.sleep(1)
-    assert told(two, "--dirty", "-n", "1")["after"]["median"] == 56
+    assert two.ask("compare", "--dirty", "-n", "1")["after"]["median"] == 56

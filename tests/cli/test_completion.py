@@ -1,7 +1,5 @@
 """``goalseek completion``: scripts that the shells take, and that complete what the commands really have."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io

@@ -1,7 +1,5 @@
 """A person's words, by ``goalseek direct`` or in ``program.md``, reach the agent at its next iteration."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

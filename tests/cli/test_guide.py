@@ -1,7 +1,5 @@
 """``goalseek help`` and the pages of the guide: what they and the README show is there, parses and is short enough."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
@@ -99,7 +97,7 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
             assert (page.parent / target.partition("#")[0]).exists(), target
 
 
-def test_what_a_page_may_not_have_is_found(page: Path) -> None:
+def test_what_a_page_may_not_have_is_found() -> None:
     text = "`goalseek iterate --fast`\n\n```sh\ncd x && goalseek shw 12 > y\n```\n```console\n$ goalseek show best\nx\n```\n"
     assert commands(text) == [["shw", "12"], ["show", "best"], ["iterate", "--fast"]]
     assert commands("```cron\n* * cd a && P=b goalseek iterate --no-wait >>l 2>&1\n```") == [["iterate", "--no-wait"]]
@@ -127,8 +125,7 @@ def test_help_of_a_command_is_its_own_and_of_nothing_names_what_is_near(project:
         assert project.run("help", name).stdout == project.run("help", topic).stdout
     assert "did you mean 'holdout'?" in project.run("help", "hold-out").stderr
     assert {*OTHER_NAMES.values()} <= {*topics()} and not {*OTHER_NAMES} & {*topics(), *COMMANDS}
-    ended = project.run("help", "promts")
-    assert ended.exit_code == 2 and "did you mean 'prompts'?" in ended.stderr
+    assert "did you mean 'prompts'?" in project.fail(2, "help", "promts")
     found = project.check("help", "SSH").splitlines()
     assert found[0].startswith("no page is called 'SSH'; goalseek help TOPIC shows one that has the word:")
     assert {line.split()[0] for line in found[2:] if line[2:3].strip()} == pages_with("ssh")

@@ -1,7 +1,5 @@
 """``--help``: the first screen, the list of all, and of every command an example that its parser takes."""
 
-from __future__ import annotations
-
 import shlex
 from argparse import SUPPRESS
 

@@ -1,7 +1,5 @@
 """``goalseek noise``: the verifier run again and again on code that does not change, and any command without a manifest."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -33,22 +31,18 @@ def noisy(make_project: Callable[..., Project]) -> Project:
 
 
 def count() -> int:
-    """How often the noisy judge ran."""
     journal = home() / "journal"
     return len(journal.read_text().splitlines()) if journal.exists() else 0
 
 
 def told(ended: Ended) -> dict[str, Any]:
-    """The JSON answer."""
-    found: dict[str, Any] = json.loads(ended.stdout)
-    return found
+    return dict(json.loads(ended.stdout))
 
 
 class TestOfAProject:
     def test_every_run_is_recorded_with_its_seed_and_the_baseline_takes_them(self, noisy: Project) -> None:
         before = noisy.users()
-        ended = noisy.run("noise", "-n", "4")
-        assert ended.exit_code == 0, ended.stderr
+        shown = noisy.check("noise", "-n", "4")
         records = noisy.records()
         assert [(record["kind"], record["asked_by"]) for record in records] == [("measurement", "noise")] * 4
         seeds = [record["seed"] for record in records]
@@ -56,8 +50,8 @@ class TestOfAProject:
         assert [record["value"] for record in records] == [pytest.approx(1 + seed / 1e10) for seed in seeds]
         assert noisy.users() == before
         for word in ("in order", "spread", "noisy", "90% interval", "outliers", "skew", "drift", "greedy", "the rule"):
-            assert word in ended.stdout
-        assert "1. enlarge the data" in ended.stdout and "2. repeat: a climb does" in ended.stdout, "its seed is drawn"
+            assert word in shown
+        assert "1. enlarge the data" in shown and "2. repeat: a climb does" in shown, "its seed is drawn"
         with project_lock(noisy.top / ".git" / "goalseek" / "demo"):
             assert noisy.run("noise").exit_code == 4
         first, more = (told(noisy.run("noise", "-n", str(number), "--json"))["runs"] for number in (4, 5))
@@ -93,11 +87,10 @@ class TestOfAProject:
         }
 
     def test_identical_values_are_doubted(self, project: Project) -> None:
-        ended = project.run("noise", "-n", "3")
-        assert ended.exit_code == 0
-        assert "3 runs gave 1, equal to the last bit" in ended.stdout
-        assert "never reads the candidate" in ended.stdout and "goalseek doctor" in ended.stdout
-        assert "spread" not in ended.stdout and "fit that one seed" not in ended.stdout
+        shown = project.check("noise", "-n", "3")
+        assert "3 runs gave 1, equal to the last bit" in shown
+        assert "never reads the candidate" in shown and "goalseek doctor" in shown
+        assert "spread" not in shown and "fit that one seed" not in shown
 
     def test_a_verifier_that_fails_at_once_leaves_nothing_and_one_that_fails_later_is_a_finding(
         self, noisy: Project

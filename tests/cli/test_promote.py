@@ -1,8 +1,5 @@
 """``goalseek promote``: the kept changes go home as the user's own commits, and nothing of theirs is touched."""
 
-from __future__ import annotations
-
-import json
 import os
 import shlex
 import shutil
@@ -10,15 +7,10 @@ import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from project import FILES, Ended, Project, answer
 from promoting import PAGE, all_refs, hook, objects, subjects, tree
-
-from goalseek.git.location import locate
-from goalseek.git.repository import Repository
-from goalseek.ledger.promote import load_kept_chain, unmeasured_files
 
 FILES_OF_THE_CLIMB = ["answer.json", "src/old.txt", "src/page.txt", "src/picture.bin", "src/tool.sh"]
 SUBJECTS = ["Spell three", "Tidy up", "Spell fifteen"]
@@ -32,20 +24,14 @@ printf -- "-----BEGIN PGP SIGNATURE-----\\nsigned\\n-----END PGP SIGNATURE-----\
 
 
 def promote(project: Project, *arguments: str) -> Ended:
-    """Promotes, which must work."""
     ended = project.run("promote", *arguments)
     assert ended.exit_code == 0, ended.stderr
     return ended
 
 
-def told(project: Project, *arguments: str) -> Any:
-    """The JSON answer."""
-    return json.loads(promote(project, "--json", *arguments).stdout)
-
-
 def numbers(project: Project, *arguments: str) -> list[list[int]]:
     """The iterations of each commit that a preview tells."""
-    return [commit["iterations"] for commit in told(project, *arguments)["commits"]]
+    return [commit["iterations"] for commit in project.ask("promote", *arguments)["commits"]]
 
 
 def refused(project: Project, code: int, *arguments: str) -> str:
@@ -87,7 +73,7 @@ class TestWhatItMakes:
         assert "step back" not in shown
         shown = promote(climbed, "--onto", "main", "--squash").stdout
         assert shown.endswith("to make the commits: goalseek promote --branch NAME --onto main --squash\n"), shown
-        answer = told(climbed)
+        answer = climbed.ask("promote")
         assert [commit["iterations"] for commit in answer["commits"]] == [[1], [3], [5]]
         assert answer["commits"][1]["files"] == ["answer.json", "src/old.txt", "src/picture.bin", "src/tool.sh"]
         assert (answer["branch"], answer["commit"], answer["base"], answer["unlike_best"]) == (None, None, main, [])
@@ -135,7 +121,7 @@ class TestWhatItMakes:
     def test_a_squash_is_one_commit_and_a_patch_a_mailbox_that_gives_the_same_commits(
         self, climbed: Project, tmp_path: Path
     ) -> None:
-        (whole,) = told(climbed, "--squash")["commits"]
+        (whole,) = climbed.ask("promote", "--squash")["commits"]
         assert (whole["iterations"], whole["files"]) == ([1, 3, 5], FILES_OF_THE_CLIMB)
         assert whole["message"].endswith(f"* Spell three\n* Tidy up\n* Spell fifteen\n\nscore: 4 (was 1); {EXPOSED}\n")
         promote(climbed, "--branch", "whole", "--squash")
@@ -176,12 +162,12 @@ class TestWhatItMakes:
         head = climbed.commit("a new ruler")
         assert climbed.run("baseline").exit_code == 0
         assert climbed.climb("iterate")[-1]["outcome"] == "kept"
-        answer = told(climbed)
+        answer = climbed.ask("promote")
         assert [commit["iterations"] for commit in answer["commits"]] == [[1], [3], [5], [7]]
         assert (answer["base"], answer["unlike_best"]) == (head, [])
         earlier = [" (under an earlier verifier)" in commit["message"] for commit in answer["commits"]]
         assert earlier == [True, True, True, False]
-        (whole,) = told(climbed, "--squash")["commits"]
+        (whole,) = climbed.ask("promote", "--squash")["commits"]
         assert whole["message"].endswith(f"* Further\n\nscore: 7 (was 4); {EXPOSED}\n"), (
             "numbers of two rulers are never compared"
         )
@@ -202,7 +188,7 @@ class TestWhatItMakes:
         head = climbed.commit("other code")
         assert climbed.run("baseline", "--from", "main").exit_code == 0
         climbed.climb("iterate")
-        answer = told(climbed)
+        answer = climbed.ask("promote")
         assert ([commit["iterations"] for commit in answer["commits"]], answer["base"]) == ([[11]], head)
         promote(climbed, "--branch", "other")
         assert tree(climbed, "other") == tree(climbed, climbed.iterations()[-1]["commit_hash"])
@@ -214,17 +200,6 @@ class TestWhatItMakes:
         project.kill_when(project.run_folder(2) / "changes.diff", "iterate")
         promote(project, "--branch", "better")
         assert tree(project, "better") == tree(project, best)
-
-    @pytest.mark.slow
-    def test_a_declined_keep_does_not_go_home(self, make_project: Callable[..., Project]) -> None:
-        project = make_project(manifest={"approve": {"before": "kept"}})
-        project.set_moves(answer(2), answer(3))
-        for number, word in ((1, "approve"), (2, "decline")):
-            assert project.run("iterate", "--no-wait").exit_code == 5
-            assert project.run(word, str(number)).exit_code == 0
-            project.climb("iterate", "--no-wait")
-        assert [record["outcome"] for record in project.iterations()] == ["baseline", "kept", "reverted"]
-        assert numbers(project) == [[1]]
 
     def test_what_somebody_wrote_into_results_or_ledger_or_took_away_does_not_get_home(self, climbed: Project) -> None:
         results, ledger = climbed.top / ".goalseek/demo/logs/results.jsonl", "refs/goalseek/demo/ledger"
@@ -256,19 +231,6 @@ class TestWhatItMakes:
         said = refused(climbed, 3, "--branch", "forged")
         assert "git fetch CLONE 'refs/goalseek/demo/*:refs/goalseek/demo/*'" in said
 
-    def test_a_result_that_is_not_the_best_on_the_code_it_was_measured_on_is_a_bug(self, climbed: Project) -> None:
-        repository = Repository(locate(climbed.top), "demo")
-        try:
-            chain = load_kept_chain(repository, lambda path: path.startswith("src/") or path == "answer.json")
-            trees = [chain.start, *(change.after for change in chain.changes)]
-            best = climbed.iterations()[5]["tree_hash"]
-            assert (trees[-1], chain.end, chain.base) == (best, best, climbed.git("rev-parse", "main"))
-            assert unmeasured_files(repository.objects, chain, chain.start, best, lambda path: True) == ()
-            with pytest.raises(RuntimeError, match=r"not those of the best commit: answer\.json, src/page\.txt"):
-                unmeasured_files(repository.objects, chain, chain.start, trees[-2], lambda path: True)
-        finally:
-            repository.close()
-
 
 class TestBases:
     def test_onto_a_base_that_moved_on_it_says_what_was_never_measured_and_leaves_the_rest(
@@ -280,7 +242,7 @@ class TestBases:
         climbed.write({"src/page.txt": page, "hidden/judge.sh": "# another ruler\n", "new/deep/file": "new\n"})
         climbed.write({"src/tool.sh": "echo another tool\n"})
         moved = climbed.commit("meanwhile")
-        assert told(climbed, "--onto", "main")["unlike_best"] == ["src/page.txt", "src/tool.sh"]
+        assert climbed.ask("promote", "--onto", "main")["unlike_best"] == ["src/page.txt", "src/tool.sh"]
         assert "src/page.txt, src/tool.sh as well" in promote(climbed, "--onto", "main").stdout
         before = climbed.users()
         promote(climbed, "--branch", "better", "--onto", "main")
@@ -303,7 +265,7 @@ class TestBases:
         climbed.git("tag", "--annotate", "--message", "one", "v1")
         climbed.git("update-ref", "refs/remotes/origin/main", "main")
         for base in ("v1", head, "origin/main", "HEAD"):
-            assert told(climbed, "--onto", base)["base"] == head
+            assert climbed.ask("promote", "--onto", base)["base"] == head
         climbed.git("tag", "a-tree", "HEAD^{tree}")
         climbed.git("symbolic-ref", "refs/heads/unborn", "refs/heads/nothing")
         for base in ("", "nowhere", "^main", "main..main", "a-tree", "unborn"):
@@ -318,19 +280,6 @@ class TestBases:
         climbed.git("checkout", "--quiet", climbed.iterations()[1]["commit_hash"], "--", "answer.json", "src/page.txt")
         climbed.commit("taken by hand")
         assert numbers(climbed, "--onto", "main") == [[3], [5]]
-
-    def test_an_unrelated_history_takes_what_applies_there(self, climbed: Project) -> None:
-        manifest, files = climbed.manifest.read_text(), tree(climbed, "main")
-        climbed.git("switch", "--quiet", "--orphan", "unrelated")
-        climbed.manifest.write_text(manifest)
-        climbed.commit("another start")
-        said = refused(climbed, 1, "--onto", "unrelated", "--branch", "better")
-        assert "answer.json (modify/delete)" in said
-        climbed.git("checkout", "--quiet", "main", "--", ".")
-        climbed.commit("the files")
-        assert tree(climbed, "unrelated") == files
-        promote(climbed, "--onto", "unrelated", "--branch", "better")
-        assert climbed.git("rev-list", "--count", "better") == "5"
 
     def test_a_conflict_names_the_change_and_the_files_and_nothing_is_written(self, climbed: Project) -> None:
         def link() -> None:
@@ -402,7 +351,7 @@ class TestBases:
         assert (numbers(project, "--onto", "main"), numbers(project, "--onto", "main", "--squash")) == ([[1], [2]], [])
         project.git("reset", "--quiet", "--hard", first)
         assert numbers(project, "--onto", "main") == [[2]]
-        (whole,) = told(project, "--onto", "main", "--squash")["commits"]
+        (whole,) = project.ask("promote", "--onto", "main", "--squash")["commits"]
         assert whole["iterations"] == [2] and whole["message"].startswith("move 2\n\n")
 
     def test_a_shallow_clone_that_fetched_the_records_promotes(self, climbed: Project, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """``promote --ablate``: kept changes that do not earn their lines stay behind, where nothing is lost without them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -114,5 +112,4 @@ def test_changes_that_others_stand_on_stay_and_so_does_one_without_which_there_i
     [(("--pairs", "3"), "--pairs goes with --ablate"), (("--ablate", "--pairs", "0"), "--pairs 0: at least 1")],
 )
 def test_wrong_numbers_of_pairs_are_refused(climbed: Project, options: tuple[str, ...], told: str) -> None:
-    ended = climbed.run("promote", *options)
-    assert ended.exit_code == 2 and told in ended.stderr
+    assert told in climbed.fail(2, "promote", *options)

@@ -1,7 +1,5 @@
 """``goalseek promote --measure``: the result against its new base, both measured afresh with the pinned verifier."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

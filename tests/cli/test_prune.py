@@ -1,7 +1,5 @@
 """``goalseek prune``: what can be made again, or is old, goes; records, commits and the best's artifacts stay."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -28,7 +26,6 @@ def folders(project: Project) -> list[int]:
 
 
 def trees(project: Project) -> list[Path]:
-    """The folders of workspaces and benches."""
     return list(Path(os.environ["XDG_CACHE_HOME"], "goalseek").iterdir())
 
 

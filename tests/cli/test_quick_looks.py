@@ -53,7 +53,6 @@ def test_pydantic_checks_a_changed_manifest_and_is_not_loaded_for_another(climbe
 
 
 def modules_loaded(project: Project, *arguments: str, path: str = os.environ["PATH"]) -> set[str]:
-    """What a command has imported by its end."""
     code = f"import sys\nfrom goalseek.cli.main import run\nrun({[*arguments]!r})\nprint(*sys.modules, file=sys.stderr)"
     ended = subprocess.run(
         [sys.executable, "-c", code],

@@ -1,7 +1,5 @@
 """``goalseek report --serve``: the report as a page that stays open, on loopback, read-only, for nobody who does not know it."""
 
-from __future__ import annotations
-
 import html
 import http.client
 import json
@@ -26,7 +24,6 @@ from goalseek.views.report.source import copy_source
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """A short night."""
     return nights.write(tmp_path / "results.jsonl", [*nights.night(12, 3), nights.looked(12)])
 
 
@@ -197,7 +194,6 @@ class TestRefusals:
 
 class TestCommand:
     def page(self, url: str) -> str:
-        """What a browser gets there."""
         with urllib.request.urlopen(url, timeout=20) as answered:
             return str(answered.read().decode())
 

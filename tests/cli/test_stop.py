@@ -118,8 +118,7 @@ def test_from_another_worktree_it_reaches_the_climb_and_so_do_direct_and_status(
     home("go").touch()
     _, stderr = started.communicate(timeout=30)
     assert started.returncode == 0 and "goalseek stop asked for it" in stderr
-    refused = there.run("approve", "3")
-    assert refused.exit_code == 2 and f"last at work in {waiting.folder}" in refused.stderr
+    assert f"last at work in {waiting.folder}" in there.fail(2, "approve", "3")
     assert "at work" not in there.run("status").stdout
 
 
@@ -145,8 +144,7 @@ def test_the_note_of_a_holder_that_was_killed_is_not_that_of_the_next(project: P
         assert lock_holder(own) == Holder(**note)
         for gone in ({"started": "1"}, {"pid": 2**22 + 1}):
             (own / "lock").write_text(json.dumps({**note, **gone}))
-            asked = project.run("stop")
-            assert asked.exit_code == 4 and "its process is only beginning" in asked.stderr
+            assert "its process is only beginning" in project.fail(4, "stop")
         (own / "lock").write_text(json.dumps({**note, "started": "1", "host": "elsewhere"}))
         assert "process" in str(lock_holder(own)), "nobody can look there"
         (own / "lock").write_text(json.dumps({**note, "started": "1", "namespace": "pid:[1]"}))

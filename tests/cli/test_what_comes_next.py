@@ -1,7 +1,5 @@
 """``status`` says how the last command ended and what to do next, after what a morning may bring."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -222,6 +222,16 @@ class Project:
         assert ended.exit_code == 0, (arguments, ended.stdout, ended.stderr)
         return ended.stdout
 
+    def ask(self, *arguments: str) -> Any:
+        """The JSON answer of goalseek, which must end with 0."""
+        return json.loads(self.check("--json", *arguments))
+
+    def fail(self, code: int, *arguments: str) -> str:
+        """Runs goalseek, which must end with this code and no answer; gives what it said."""
+        ended = self.run(*arguments)
+        assert (ended.exit_code, ended.stdout) == (code, ""), (arguments, ended)
+        return ended.stderr
+
     @property
     def logs(self) -> Path:
         return self.folder / ".goalseek" / "demo" / "logs"

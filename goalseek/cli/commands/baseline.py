@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from goalseek.cli.options import Options, Parser, add_committed_option
-from goalseek.cli.watch import choose_view
 from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.loop.baseline import measure_baseline, resolve_source
 from goalseek.loop.invocation import recording_end
@@ -16,7 +15,7 @@ def arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> int:
-    with open_project(options.load_manifest(), choose_view(options), doing="baseline") as project:
+    with open_project(options.load_manifest(), options.choose_view(), doing="baseline") as project:
         refuse_while_asking(project, "a new baseline")
         project.is_committed_only = options.committed
         check_fit(subject_of(project, "baseline", source=resolve_source(project, options.source)))

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from goalseek.cli.options import Options, Parser, refuse
-from goalseek.cli.watch import line_view
 from goalseek.doctor.checks import check_fit
 from goalseek.doctor.doctor import NothingToKeep
 from goalseek.doctor.project_checks import Subject
@@ -47,7 +46,7 @@ def run(options: Options) -> int:
     manifest = options.load_manifest()
     pairs: list[compare.Pair] = []
     code = 0
-    with contextlib.suppress(NothingToKeep), open_project(manifest, line_view(options), doing="compare") as project:
+    with contextlib.suppress(NothingToKeep), open_project(manifest, options.line_view(), doing="compare") as project:
         names = ["HEAD" if side is None else side for side in (options.before, options.after)]
         before, after = compare.revisions_to_compare(project, names[0], None if options.dirty else names[1])
         files = [project.repository.objects.files(side.tree) for side in (before, after)]

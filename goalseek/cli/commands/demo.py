@@ -12,7 +12,6 @@ from pathlib import Path
 
 from goalseek.cli.commands.iterate import climb
 from goalseek.cli.options import Options, Parser, refuse
-from goalseek.cli.watch import open_live_view
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.location import locate
@@ -126,7 +125,7 @@ def run(options: Options) -> int:
     iterations = f"{pluralize(count, 'iteration')} of goalseek iterate"
     options.print_message(f"{summary_of(source)}\nThe repository is new, in {folder}. It gets {iterations}:")
     began = time.monotonic()
-    with open_live_view(options) as watch, opening.open_project(loaded, watch, override, doing="iterate") as project:
+    with options.open_live_view() as watch, opening.open_project(loaded, watch, override, doing="iterate") as project:
         exit_code = climb(project, stop.Ends(count))
         standing, records = project.standing, [*project.ledger.recent]
     fields = {

@@ -6,9 +6,7 @@ from goalseek.cli.options import Options, Parser
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import make_log_folders
-from goalseek.project.config import add_direction, drop_direction, read_directions
-from goalseek.project.opening import refuse_missing_home
-from goalseek.project.paths import manifest_of_running_climb
+from goalseek.project import config, opening, paths
 from goalseek.views.terminal_text import replace_unprintable
 
 
@@ -21,19 +19,19 @@ def arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> int:
-    manifest = manifest_of_running_climb(options.load_manifest())
-    refuse_missing_home(manifest)
+    manifest = paths.manifest_of_running_climb(options.load_manifest())
+    opening.refuse_missing_home(manifest)
     folder = manifest.directions
     if sum((options.text is not None, options.list, options.drop is not None)) != 1:
         raise GoalseekError("direct: a text, --list or --drop K", 'goalseek direct "prefer fewer parameters"')
     if options.text is None and (options.first is not None or options.last is not None):
         raise GoalseekError("direct: --from and --to go with a text", 'goalseek direct "TEXT" --from 12 --to 20')
     if options.drop is not None:
-        drop_direction(folder, options.drop)
+        config.drop_direction(folder, options.drop)
         options.print_answer({"dropped": options.drop}, f"direction {options.drop} is dropped")
         return 0
     if options.list:
-        listed = read_directions(folder)
+        listed = config.read_directions(folder)
         if options.wants_json:
             options.print_json_lines(listed)
             return 0
@@ -43,7 +41,7 @@ def run(options: Options) -> int:
         return 0
     next_iteration = load_standing(manifest).next_iteration
     first = options.first if options.first is not None else max(next_iteration, 1)
-    direction = add_direction(folder, options.text, first, options.last)
+    direction = config.add_direction(folder, options.text, first, options.last)
     make_log_folders(manifest)
     line = f"direction {direction.number}, from iteration {direction.first}: {direction.text}"
     options.print_answer(direction, line)

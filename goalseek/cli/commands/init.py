@@ -15,7 +15,6 @@ from goalseek.cli import interview
 from goalseek.cli.commands.demo import begin_with_template, commit_command, data_folder, templates
 from goalseek.cli.options import Options, Parser, refuse
 from goalseek.cli.streams import YES, ask_person
-from goalseek.cli.watch import line_view
 from goalseek.disk import write_atomic
 from goalseek.doctor import first_manifest
 from goalseek.doctor.first_manifest import Answers, WrongAnswer, guess_answers
@@ -207,7 +206,7 @@ def _measure_until_number(
                 raise WrongAnswer("outputs", message, hint)
             commands = filter(None, (answers.run, answers.timing, answers.score))
             options.print_message(f"measuring once: {'; '.join(commands)}")
-            measurement, uncommitted = first_manifest.measure_first(loaded, line_view(options))
+            measurement, uncommitted = first_manifest.measure_first(loaded, options.line_view())
             write_atomic(path, loaded.text)
             return loaded, measurement, uncommitted
         except GoalseekError as error:

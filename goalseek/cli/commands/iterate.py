@@ -11,10 +11,8 @@ from pathlib import Path
 
 from goalseek import humanize, locks, process
 from goalseek.cli.options import Options, Parser, add_committed_option, add_proposer_options
-from goalseek.cli.watch import open_live_view
 from goalseek.errors import LOCKED, GoalseekError
-from goalseek.loop.invocation import Invocation
-from goalseek.loop.loop import iterate
+from goalseek.loop import invocation, loop
 from goalseek.manifest.fields import MOST_AT_ONCE
 from goalseek.manifest.loading import ManifestFile, make_log_folders
 from goalseek.project import opening, stop
@@ -58,7 +56,7 @@ def run(options: Options) -> int:
             return climb_in_background(options, manifest)
         override = opening.provider_from_options(manifest, options.provider, options.model)
         with (
-            open_live_view(options) as watch,
+            options.open_live_view() as watch,
             opening.open_project(manifest, watch, override, options.new, "iterate") as project,
         ):
             project.is_committed_only, project.is_by_timetable = options.committed, options.no_wait
@@ -71,7 +69,7 @@ def run(options: Options) -> int:
 
 def climb(project: Project, ends: stop.Ends, jobs: int | None = None) -> int:
     # No Python code runs between two records: the loop gets every signal.
-    deque(iterate(Invocation(project, ends, jobs)), maxlen=0)
+    deque(loop.iterate(invocation.Invocation(project, ends, jobs)), maxlen=0)
     return project.stop.exit_code if project.stop else 0
 
 

@@ -12,7 +12,6 @@ from typing import Any, TextIO
 from msgspec import structs
 
 from goalseek.cli.options import Options, Parser, refuse
-from goalseek.cli.watch import line_view
 from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.doctor.project_checks import fixed_seed_note
 from goalseek.errors import BAD_FINDING, GitFailed, GoalseekError, Interrupted, exit_code_of_interrupt
@@ -60,7 +59,7 @@ def run(options: Options) -> int:
         refuse((is_given, f"--{name} is for --run; here the manifest says it", "goalseek noise --run CMD"))
     if options.wants_json:
         options.apply_query({})
-    with open_project(options.load_manifest(), line_view(options), doing="noise") as project:
+    with open_project(options.load_manifest(), options.line_view(), doing="noise") as project:
         check_fit(subject_of(project, "noise"))
         target, incumbent = noise_target(project), project.standing.incumbent
         manifest, metric = target.config.manifest, target.config.manifest.metric

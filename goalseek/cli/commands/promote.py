@@ -11,7 +11,6 @@ from msgspec import Struct, structs
 
 from goalseek.cli.options import Options, Parser, refuse
 from goalseek.cli.streams import print_bytes
-from goalseek.cli.watch import line_view
 from goalseek.disk import open_export
 from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.errors import BAD_FINDING, GoalseekError
@@ -85,7 +84,7 @@ def run(options: Options) -> int:
     if not (options.measure or is_ablating):
         with contextlib.closing(open_repository(manifest)) as repository:
             return _carry_out(options, manifest, repository, left_out)
-    with open_project(manifest, line_view(options), doing="promote") as project:
+    with open_project(manifest, options.line_view(), doing="promote") as project:
         check_fit(subject_of(project, "promote"))
         repository, ablation = project.repository, None
         if is_ablating:

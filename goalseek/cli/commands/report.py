@@ -38,9 +38,8 @@ def run(options: Options) -> int:
     )
     if options.settle:
         from goalseek.cli.commands.settle import settle_climb
-        from goalseek.cli.watch import line_view
 
-        settle_climb(options, line_view(options))
+        settle_climb(options, options.line_view())
     if options.results is None:
         loaded = options.load_manifest()
         source = ReportSource(loaded.results, loaded.runs, loaded)

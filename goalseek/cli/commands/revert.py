@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from goalseek.cli.options import Options, Parser, add_why_option
-from goalseek.cli.watch import choose_view
 from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.loop.invocation import recording_end
 from goalseek.loop.revert import revert_change
@@ -20,7 +19,7 @@ def arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> int:
-    with open_project(options.load_manifest(), choose_view(options), doing="revert") as project:
+    with open_project(options.load_manifest(), options.choose_view(), doing="revert") as project:
         refuse_while_asking(project, "taking a change back")
         check_fit(subject_of(project, "revert"))
         with recording_end(project):

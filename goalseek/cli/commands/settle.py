@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from goalseek.cli.options import Options, Parser
-from goalseek.cli.watch import choose_view
 from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.evaluation.settle import settle_on_request
 from goalseek.project.activity import Observer
@@ -18,7 +17,7 @@ def arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> int:
-    settle_climb(options, choose_view(options))
+    settle_climb(options, options.choose_view())
     return 0
 
 
