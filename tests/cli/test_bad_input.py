@@ -263,6 +263,7 @@ def test_what_is_nested_too_deeply_is_a_fault_of_that_file(played: Projects) -> 
 
 
 def test_a_word_that_is_empty_or_says_nothing_is_not_ignored(project: Project) -> None:
+    project.set_moves(answer(2))
     for words, said in (
         (("iterate", "--forever", "--for", ""), "'' is not a duration"),
         (("iterate", "--forever", "--until", ""), "'': write 'score>=0.99', say"),

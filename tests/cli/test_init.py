@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -85,8 +86,7 @@ def test_uncommitted_changes_are_named_and_not_measured(case: Case) -> None:
 
 
 def test_a_file_named_without_a_folder_is_that_one_alone_and_doctor_lists_the_few_that_match(case: Case) -> None:
-    (case.folder / "unity").mkdir()
-    (case.folder / "unity/answer.txt").write_text("9\n")
+    case.write(**{"unity/answer.txt": "9\n"})
     case.commit()
     case.check("init", *FLAGS)
     assert written(case)["scope"]["writable"] == ["/answer.txt"]
@@ -231,18 +231,24 @@ def test_the_metric_has_the_name_of_the_word_before_the_group(regex: str, name: 
 def test_a_script_that_scores_in_the_hidden_folder_is_the_default_and_hints_fit_the_question(case: Case) -> None:
     case.git("mv", "answer.txt", "solution.txt")
     case.git("rm", "--quiet", "judge.sh")
-    (case.folder / "hidden").mkdir()
-    (case.folder / "hidden/score.sh").write_text("echo accuracy: $(cat solution.txt)\n")
+    case.write(**{"hidden/score.sh": "echo accuracy: $(cat solution.txt)\n"})
     case.commit()
     guess = guess_answers(case.folder, ["solution.txt", "hidden/score.sh", "hidden/labels.csv"])
     assert (guess.score, guess.hidden) == ("sh hidden/score.sh", ("hidden/**",))
     with Shown(case.folder, "init") as terminal:
-        reply_to(
+        talk(
             terminal,
-            *(("name of the project", "demo"), ("what may change?", ",")),
-            *("name at least one; for example: experiment.py src/**", ("what may change?", "")),
-            *(("what must stay hidden", ","), "name at least one; for example: score.py labels/**"),
-            *(("what must stay hidden", ""), ("which command runs it?", "none"), "[sh hidden/score.sh]: "),
+            """
+            name of the project → demo
+            what may change? → ,
+            name at least one; for example: experiment.py src/**
+            what may change? →
+            what must stay hidden → ,
+            name at least one; for example: score.py labels/**
+            what must stay hidden →
+            which command runs it? → none
+            [sh hidden/score.sh]:
+            """,
         )
 
 
@@ -266,33 +272,41 @@ def test_it_asks_at_a_terminal_and_again_only_for_an_answer_that_is_wrong(case: 
     (case.folder / "a note, too.txt").write_text("for a later try\n")
     judge(case, 'read value < guess.txt; echo "score: $value"\n')
     with Shown(case.folder, "init", "--provider", "scripted", columns=200) as terminal:
-        reply_to(
+        talk(
             terminal,
-            *(("name of the project", "my-name"), ("what may change?", "nope.txt")),
-            ("what may change?", 'answer.txt "a note, too.txt"'),
-            ("what must stay hidden", ""),
-            *(
-                ("which command runs it?", "./none.sh"),
-                ("which command runs it?", "sh rout.sh"),
-                "rout.sh does not exist",
-            ),
-            *(("which command runs it?", "sh judge.sh"), ("Run it beside them? yes or no", "no")),
-            ("which command runs it?", "cp answer.txt guess.txt"),
-            *(("which command scores that?", "forecast.csv"), "forecast.csv is neither a program on PATH nor a file"),
-            *(("which command scores that?", "sh gold/mark.sh >&2"), "gold/mark.sh does not exist"),
-            ("which command scores that?", "sh judge.sh"),
-            *(
-                ("leave for the next one", "maximize /x/"),
-                "'maximize /x/' says",
-                ("leave for the next one", "guess.csv"),
-            ),
-            ("how is the number read?", "the number, please"),
-            ("how is the number read?", r"maximize /score: (\S+/"),
-            ("how is the number read?", r"maximize /points: (\S+)/"),
-            *("left no output guess.csv", ("leave for the next one", "guess.txt"), "score: 5"),
-            ("how is the number read?", r"maximise marks /score: (\S+)/"),
-            *(("program.md", ""), "marks = 5, in", "next:", "git add goalseek.toml program.md && git commit", "\n"),
+            r"""
+            name of the project → my-name
+            what may change? → nope.txt
+            what may change? → answer.txt "a note, too.txt"
+            what must stay hidden →
+            which command runs it? → ./none.sh
+            which command runs it? → sh rout.sh
+            rout.sh does not exist
+            which command runs it? → sh judge.sh
+            Run it beside them? yes or no → no
+            which command runs it? → cp answer.txt guess.txt
+            which command scores that? → forecast.csv
+            forecast.csv is neither a program on PATH nor a file
+            which command scores that? → sh gold/mark.sh >&2
+            gold/mark.sh does not exist
+            which command scores that? → sh judge.sh
+            leave for the next one → maximize /x/
+            'maximize /x/' says
+            leave for the next one → guess.csv
+            how is the number read? → the number, please
+            how is the number read? → maximize /score: (\S+/
+            how is the number read? → maximize /points: (\S+)/
+            left no output guess.csv
+            leave for the next one → guess.txt
+            score: 5
+            how is the number read? → maximise marks /score: (\S+)/
+            program.md →
+            marks = 5, in
+            next:
+            git add goalseek.toml program.md && git commit
+            """,
         )
+        terminal.hear("\n")
         assert terminal.ended() == 0
     plain = written(case)
     assert plain["metric"] == {"name": "marks", "direction": "maximize", "regex": r"score: (\S+)"}
@@ -307,33 +321,38 @@ def test_it_asks_at_a_terminal_and_again_only_for_an_answer_that_is_wrong(case: 
     assert page.startswith("# ") and len([line for line in page.splitlines() if line.startswith("# ")]) > 3
 
 
-def reply_to(terminal: Shown, *exchanges: tuple[str, str] | str) -> None:
-    """Waits for each question, and types the answer to it; a text alone is only waited for."""
-    for exchange in exchanges:
-        question, reply = exchange if isinstance(exchange, tuple) else (exchange, None)
+def talk(terminal: Shown, dialogue: str) -> None:
+    """Waits for the text of each line; where it is ``question → answer``, then types the answer."""
+    for line in textwrap.dedent(dialogue).strip().split("\n"):
+        question, arrow, reply = line.partition(" →")
         terminal.hear(question)
-        if reply is not None:
+        if arrow:
             terminal.hear(": ")
-            terminal.type(f"{reply}\n")
+            terminal.type(f"{reply.strip()}\n")
 
 
-def interview(case: Case, flags: Sequence[str], *exchanges: tuple[str, str] | str) -> str:
-    """Runs ``init`` at a terminal, takes the name and no ``program.md``; gives what was shown."""
+def interview(case: Case, flags: Sequence[str], dialogue: str) -> None:
+    """Runs ``init`` at a terminal to its end, takes the name that it proposes, and no ``program.md``."""
     with Shown(case.folder, "init", *flags, columns=200) as terminal:
-        reply_to(terminal, ("name of the project", ""), *exchanges, ("program.md", "no"), "next:", "\n")
+        talk(terminal, f"name of the project →\n{textwrap.dedent(dialogue).strip()}\nprogram.md → no\nnext:")
+        terminal.hear("\n")
         assert terminal.ended() == 0
-    return terminal.raw.decode()
 
 
 def test_what_scores_is_asked_again_where_nothing_does_and_there_is_no_number(case: Case) -> None:
     interview(
         case,
         (*FLAGS[:4], *FLAGS[6:]),
-        ("which command runs it?", "cp answer.txt guess.txt"),
-        *(("which command scores that?", "none"), "Answer again", ("which command scores that?", "")),
-        "enter a command; for example: python score.py",
-        ("which command scores that?", "cat guess.txt; echo score: 7"),
-        *(("leave for", "guess.txt"), ("how is the number read?", "")),
+        """
+        which command runs it? → cp answer.txt guess.txt
+        which command scores that? → none
+        Answer again
+        which command scores that? →
+        enter a command; for example: python score.py
+        which command scores that? → cat guess.txt; echo score: 7
+        leave for → guess.txt
+        how is the number read? →
+        """,
     )
     assert [command["name"] for command in written(case)["verify"]] == ["run", "score"]
 
@@ -341,8 +360,7 @@ def test_what_scores_is_asked_again_where_nothing_does_and_there_is_no_number(ca
 def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
     (case.folder / ".gitignore").write_text("data/\n")
     case.commit()
-    (case.folder / "data").mkdir()
-    (case.folder / "data/plus.txt").write_text("2\n")
+    case.write(**{"data/plus.txt": "2\n"})
     run = 'cat answer.txt data/plus.txt > guess.txt && read value < guess.txt && echo "score: $value"'
     flags = (*FLAGS[:2], *FLAGS[6:], "--run", run)
     ended = case.run("init", *flags)
@@ -354,8 +372,7 @@ def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
     assert "note: candidate code can read data/labels.csv, and the name says that answers are in it" in ended.stderr
     assert written(case)["scope"] == {"writable": ["/answer.txt"], "share": ["data"]}
     (case.folder / "goalseek.toml").unlink()
-    scores, shares = ("which command scores that?", "none"), ("that git ignores", "")
-    interview(case, flags, ("what must stay hidden", "judge.sh"), scores, shares)
+    interview(case, flags, "what must stay hidden → judge.sh\nwhich command scores that? → none\nthat git ignores →")
     assert written(case)["scope"]["share"] == ["data"]
     assert not (case.folder / "program.md").exists()
 
@@ -375,9 +392,15 @@ def test_a_scorer_that_nothing_hides_is_offered_to_be_hidden(case: Case) -> None
     (case.folder / "goalseek.toml").unlink()
     case.write(key_txt="1\n")
     case.commit()
-    offer = "eval/judge.sh scores, and is not hidden: hide eval/**?"
-    hidden = "what must stay hidden"
-    interview(case, (*words, "--run", "none"), (hidden, "key.txt"), offer, (hidden, ""))
+    interview(
+        case,
+        (*words, "--run", "none"),
+        """
+        what must stay hidden → key.txt
+        eval/judge.sh scores, and is not hidden: hide eval/**?
+        what must stay hidden →
+        """,
+    )
     assert written(case)["scope"]["hidden"] == ["key.txt", "eval/**"]
     assert said not in case.run("doctor", "--quick").stdout
 
@@ -395,10 +418,8 @@ def test_a_name_that_another_folder_has_is_said_at_the_first_question(case: Case
     assert case.run("init", folder=service).exit_code == 0, "it is named in what init left"
     (service / "goalseek.toml").unlink()
     with Shown(service, "init", columns=300) as terminal:
-        reply_to(terminal, ("name of the project", "repository"))
-        terminal.hear(f"{case.folder}/goalseek.toml is there already, and its name is 'repository'")
-        reply_to(terminal, ("name of the project", "billing"))
-        terminal.hear("what may change?")
+        taken = f"{case.folder}/goalseek.toml is there already, and its name is 'repository'"
+        talk(terminal, f"name of the project → repository\n{taken}\nname of the project → billing\nwhat may change?")
     (case.folder / "goalseek.toml").rename(service / "goalseek.toml")
     seen = case.run("status", folder=service).stdout
     assert "nothing is measured yet\nnext: goalseek doctor" in seen and "audit" not in seen
@@ -422,8 +443,12 @@ def test_tests_that_run_the_candidate_are_not_hidden_from_it(case: Case) -> None
     interview(
         case,
         (*words, "--score", "none"),
-        *(("globs, or none [judge.sh tests/**]", "tests/**"), ("which command runs it?", run)),
-        *("tests/** is hidden from this command", ("globs, or none [none]", "")),
+        f"""
+        globs, or none [judge.sh tests/**] → tests/**
+        which command runs it? → {run}
+        tests/** is hidden from this command
+        globs, or none [none] →
+        """,
     )
     assert written(case)["scope"] == {"writable": ["/answer.txt"]}
 
@@ -462,33 +487,43 @@ def test_a_branch_that_is_in_the_way_is_said_before_the_first_question(case: Cas
     assert written(case)["log"] == {"branch_prefix": "climbs"}
     (case.folder / "goalseek.toml").unlink()
     with Shown(case.folder, "init", *FLAGS) as terminal:
-        prefixes = [("begin with", prefix) for prefix in ("no name", "goalseek", "")]
-        reply_to(terminal, "'goalseek' is in the way", *prefixes, ("name of the project", ""))
-        reply_to(terminal, ("which command runs it?", "none"), ("program.md", "no"), "next:", "\n")
+        talk(
+            terminal,
+            """
+            'goalseek' is in the way
+            begin with → no name
+            begin with → goalseek
+            begin with →
+            name of the project →
+            which command runs it? → none
+            program.md → no
+            next:
+            """,
+        )
+        terminal.hear("\n")
         assert terminal.ended() == 0
     assert written(case)["log"] == {"branch_prefix": "climbs"}
 
 
 def test_an_interruption_before_the_measurement_leaves_nothing_and_a_later_one_the_answers(case: Case) -> None:
-    def interrupt(flags: Sequence[str], *exchanges: tuple[str, str] | str, told: Sequence[str]) -> None:
+    def interrupt(flags: Sequence[str], dialogue: str, told: str) -> None:
         with Shown(case.folder, "init", *flags, columns=200) as terminal:
-            reply_to(terminal, *exchanges)
+            talk(terminal, dialogue)
             terminal.type("\x03")
-            reply_to(terminal, *told)
+            talk(terminal, told)
             assert terminal.ended() == 130
 
-    name = ("name of the project", "demo")
-    interrupt((), name, "what may change?", told=["interrupted; nothing was written"])
+    interrupt((), "name of the project → demo\nwhat may change?", "interrupted; nothing was written")
     assert not (case.folder / "goalseek.toml").exists()
     judge(case, "echo score: 5; sleep 30\n")
-    on = ["the same command goes on from here"]
-    interrupt((*FLAGS, "--run", "none"), name, "measuring once", "sandbox: ", told=on)
+    on = "the same command goes on from here"
+    interrupt((*FLAGS, "--run", "none"), "name of the project → demo\nmeasuring once\nsandbox:", on)
     assert written(case)["scope"]["hidden"] == ["judge.sh"]
     judge(case, "echo nothing\n")
-    interrupt((), "how is the number read?", told=on)
+    interrupt((), "how is the number read?", on)
     assert "nothing" in (case.folder / "goalseek.toml").read_text()
     judge(case, "echo score: 5; cat answer.txt\n")
-    interrupt((), "program.md", told=["goalseek.toml is written", "next: goalseek doctor"])
+    interrupt((), "program.md", "goalseek.toml is written\nnext: goalseek doctor")
     assert written(case)["metric"]["name"] == "score"
     assert case.run("init").exit_code == 2, "it is whole"
 
@@ -496,19 +531,22 @@ def test_an_interruption_before_the_measurement_leaves_nothing_and_a_later_one_t
 def test_why_a_file_is_not_committed_is_said(case: Case) -> None:
     (case.folder / ".gitignore").write_text("data/\n")
     case.commit()
-    for path in ("data/labels.csv", "judge/labels.csv"):
-        (case.folder / path).parent.mkdir()
-        (case.folder / path).write_text("1\n")
-    hidden = "what must stay hidden"
+    case.write(**dict.fromkeys(("data/labels.csv", "judge/labels.csv"), "1\n"))
     with Shown(case.folder, "init", *FLAGS[:2], *FLAGS[4:], "--run", "", columns=200) as terminal:
-        reply_to(terminal, ("name of the project", ""), (hidden, "data/labels.csv"))
-        reply_to(terminal, "git ignores it; commit it, or keep it outside the repository (goalseek help recipe-hidden)")
-        reply_to(terminal, (hidden, "judge/**"), "judge is not committed: git add judge && git commit, then answer")
+        talk(
+            terminal,
+            """
+            name of the project →
+            what must stay hidden → data/labels.csv
+            git ignores it; commit it, or keep it outside the repository (goalseek help recipe-hidden)
+            what must stay hidden → judge/**
+            judge is not committed: git add judge && git commit, then answer again
+            """,
+        )
         case.commit()
-        reply_to(terminal, (hidden, "judge/** judge.sh"), "which command runs it?")
+        talk(terminal, "what must stay hidden → judge/** judge.sh\nwhich command runs it?")
     assert case.run("init", *FLAGS, "--hidden", "data/labels.csv").stderr.count("git ignores it") == 1
-    (case.folder / "service").mkdir()
-    (case.folder / "service/rank.txt").write_text("1\n")
+    case.write(**{"service/rank.txt": "1\n"})
     case.commit()
     stderr = case.run("init", *FLAGS, "--hidden", "../judge/**", folder=case.folder / "service").stderr
     assert "'answer.txt' matches no committed file" in stderr, "the first wrong one"
@@ -519,8 +557,7 @@ def test_why_a_file_is_not_committed_is_said(case: Case) -> None:
     ended = case.run("init", *FLAGS, "--writable", "rank.txt", "--hidden", "labels.csv")
     assert ended.exit_code == 0, "without a slash it matches everywhere"
     (case.folder / "goalseek.toml").unlink()
-    (case.folder / "service/search").mkdir()
-    (case.folder / "service/search/rank.txt").write_text("1\n")
+    case.write(**{"service/search/rank.txt": "1\n"})
     case.commit()
     stderr = case.run("init", *FLAGS, "--writable", "search/rank.txt").stderr
     assert "'search/rank.txt' matches no committed file\n  there is service/search/rank.txt\n" in stderr
@@ -551,9 +588,7 @@ def test_the_time_of_a_program_that_was_built_and_is_checked(case: Case) -> None
 
 
 def test_a_program_is_timed_on_hidden_input(case: Case) -> None:
-    case.write(build_sh="printf 'sleep 0.1; cat\n' > app; chmod +x app\n")
-    (case.folder / "hidden").mkdir()
-    (case.folder / "hidden/input.txt").write_text("7\n")
+    case.write(build_sh="printf 'sleep 0.1; cat\n' > app; chmod +x app\n", **{"hidden/input.txt": "7\n"})
     case.commit()
     words = ("--writable", "build.sh", "--hidden", "hidden/**", "--run", "sh build.sh")
     ended = case.run("init", *words, "--score", "time sh app < hidden/input.txt")
@@ -569,19 +604,21 @@ def test_a_program_is_timed_on_hidden_input(case: Case) -> None:
 
 
 def test_a_time_that_is_asked_for_as_a_metric_is_offered_as_one(case: Case) -> None:
-    case.write(build_sh="printf 'cat\n' > app; chmod +x app\n")
-    (case.folder / "hidden").mkdir()
-    (case.folder / "hidden/input.txt").write_text("7\n")
+    case.write(build_sh="printf 'cat\n' > app; chmod +x app\n", **{"hidden/input.txt": "7\n"})
     case.commit()
     interview(
         case,
         ("--writable", "build.sh", "--hidden", "hidden/**"),
-        ("which command runs it?", "sh build.sh"),
-        ("which command scores that?", "./app < hidden/input.txt > app.out"),
-        ("command that runs it leave for the next one? globs [app]", ""),
-        *(("how is the number read?", "minimize time"), "did you mean: time ./app < hidden/input.txt > app.out"),
-        *(("which command scores that?", ""), ("checks what that leaves", "cmp app.out hidden/input.txt")),
-        ("timed command leave for the check? globs [app.out]", ""),
+        """
+        which command runs it? → sh build.sh
+        which command scores that? → ./app < hidden/input.txt > app.out
+        command that runs it leave for the next one? globs [app] →
+        how is the number read? → minimize time
+        did you mean: time ./app < hidden/input.txt > app.out
+        which command scores that? →
+        checks what that leaves → cmp app.out hidden/input.txt
+        timed command leave for the check? globs [app.out] →
+        """,
     )
     assert [command.get("outputs") for command in written(case)["verify"]] == [["app"], ["app.out"], None]
     assert written(case)["metric"]["source"] == "wall"
@@ -591,8 +628,12 @@ def test_what_a_run_may_read_beside_the_hidden_files_is_said_by_the_user(case: C
     interview(
         case,
         (*FLAGS[:4], *FLAGS[6:]),
-        *(("which command runs it?", "sh judge.sh"), ("Run it beside them? yes or no", "yes")),
-        *(("which command scores that?", "none"), "candidate code can read the hidden files"),
+        """
+        which command runs it? → sh judge.sh
+        Run it beside them? yes or no → yes
+        which command scores that? → none
+        candidate code can read the hidden files
+        """,
     )
     assert written(case)["verify"] == [{"name": "run", "run": "sh judge.sh", "sees": "both"}]
 
