@@ -21,7 +21,7 @@ FILES = {"answer.json": "{}\n", "hidden/judge.sh": "true\n"}
 BLIND = "metric is the time of check, which neither sees the candidate nor gets `outputs`"
 
 
-def make(make_project: Projects, *commands: dict[str, Any], **metric: str) -> Project:
+def make(make_project: Projects, *commands: dict[str, Any], **metric: Any) -> Project:
     project = make_project(files=FILES, manifest={"verify": list(commands), "metric": {**WALL, **metric}})
     project.set_moves("{ }\n")
     return project
@@ -73,8 +73,8 @@ def test_the_report_says_that_a_timed_program_is_the_candidates(make_project: Pr
 
 def test_doctor_names_the_hidden_answer_beside_a_timed_program(make_project: Projects) -> None:
     timed = {**CHECK, "name": "time", "run": "sh program > out", "outputs": ["out"]}
-    project = make(make_project, BUILD, timed, {**CHECK, "run": "cmp out hidden/judge"}, command="time")
-    project.write({"answer.json": "sleep 0.5; echo {}\n", "hidden/judge": "{}\n"})
+    project = make(make_project, BUILD, timed, {**CHECK, "run": "cmp out hidden/judge"}, command="time", settle=1)
+    project.write({"answer.json": "sleep 0.3; echo {}\n", "hidden/judge": "{}\n"})
     project.commit()
     project.set_moves("echo {}\n")
     said = "time: the timed program can read hidden/judge"

@@ -43,19 +43,24 @@ def moves(project: Project, *texts: str) -> None:
 JUDGE = {"name": "judge", "run": "sh hidden/judge.sh", "sees": "hidden"}
 
 
-def test_a_hidden_command_has_a_run_folder_of_its_own(make_project: Callable[..., Project]) -> None:
+def test_a_hidden_command_has_a_run_folder_of_its_own_and_no_output_lands_in_a_shared_folder(
+    make_project: Callable[..., Project],
+) -> None:
     may_be_silent = {**JUDGE, "run": "test -e out/silent.json || sh hidden/judge.sh; ls $GOALSEEK_RUN_DIR"}
     after = {"name": "after", "run": "sh answer.sh", "sees": "candidate"}
     metric = {"direction": "maximize", "query": "score", "command": "judge"}
     project = by_shell(make_project, may_be_silent, after, metric=metric)
     forging = "echo '{\"score\": 99}' > $GOALSEEK_RUN_DIR/metrics.json; echo 1 > $GOALSEEK_RUN_DIR/left"
     silence = "echo 1 > out/silent.json"
-    moves(project, candidate(2, forging), candidate(3, f"{forging}; {silence}"), candidate(4, silence))
-    kept, none, silent = project.climb("iterate", "-n", "3")[1:]
+    planting = candidate(5, "rm data; mkdir data; echo 1 > data/planted.json")
+    moves(project, candidate(2, forging), candidate(3, f"{forging}; {silence}"), candidate(4, silence), planting)
+    kept, none, silent, refused = project.climb("iterate", "-n", "4")[1:]
     assert (kept["outcome"], kept["metric"]["value"]) == ("kept", 2)
     assert (none["reason"], none["metric"]["value"]) == ("no_metric", None)
     assert "what a command with candidate code wrote is not read as judge's" in none["why"]
     assert silent["reason"] == "no_metric" and "candidate code" not in silent["why"]
+    assert (refused["reason"], "data/planted.json is not its own" in refused["why"]) == ("verify_failed", True)
+    assert not any((project.top / "data").iterdir())
     log = (project.run_folder(1) / "verifier.log").read_text()
     assert "left" not in log and "metrics.json\n" in log
     artifacts = project.run_folder(1) / "measurements" / "1"
@@ -73,14 +78,6 @@ def test_a_candidates_command_may_report_itself_where_the_manifest_names_it(
     project.commit("self-reported")
     moves(project, candidate(2, reporting))
     assert [record["metric"]["value"] for record in project.climb()] == [1, 2]
-
-
-def test_no_output_lands_in_a_shared_folder(make_project: Callable[..., Project]) -> None:
-    project = by_shell(make_project, JUDGE)
-    moves(project, candidate(2, "rm data; mkdir data; echo 1 > data/planted.json"), candidate(3))
-    refused, kept = project.climb("iterate", "-n", "2")[1:]
-    assert (refused["reason"], "data/planted.json is not its own" in refused["why"]) == ("verify_failed", True)
-    assert kept["outcome"] == "kept" and not any((project.top / "data").iterdir())
 
 
 def test_outputs_of_two_commands_may_differ_in_kind(make_project: Callable[..., Project]) -> None:

@@ -153,13 +153,6 @@ def test_a_record_of_an_older_version_counts_for_the_plateau() -> None:
     assert night.turn()[0] == "b"
 
 
-def test_turns_go_round_whatever_each_has_gained() -> None:
-    night = Night()
-    night.play(*worse(6))
-    assert night.play("kept", *worse(3), values=(10.0, 1.0)) == "cccc" and night.turn() == ("a", "b", "c")
-    assert night.play(*worse(3), "kept", *worse(6)) == "aaabbbbccc"
-
-
 @given(st.lists(st.floats(0.1, 1000), min_size=2, max_size=20), st.sampled_from([LOWER, HIGHER, PLAIN]))
 def test_gains_of_one_change_after_another_add_up_to_that_of_all_together(values: list[float], scale: Any) -> None:
     def gained(*steps: tuple[float, float]) -> Proposer:
