@@ -12,6 +12,7 @@ from project import Project
 from shown import Shown
 
 READS = 'json.load(open("{folder}/weights.json"))'
+WRITES = "open('data/log', 'a').close()"
 CONNECTS = "socket.create_connection(('127.0.0.1', {port}), timeout=5).close()"
 
 
@@ -78,43 +79,35 @@ def test_at_a_terminal_it_asks(project: Project, folder: Path, typed: str) -> No
     assert (folder / "ran").exists() == (typed == "y\n")
 
 
-@pytest.mark.slow
-def test_a_path_and_the_line_to_paste(project: Project, folder: Path) -> None:
-    finding = told(project, READS.format(folder=folder), "--outside")
-    assert "a path is not shown" in finding["text"]
-    assert finding["remedy"] == f'sandbox.read = ["{folder}/weights.json"]'
-    text = project.manifest.read_text().replace('mode = "auto"', f'read = ["{folder}/weights.json"]')
-    project.manifest.write_text(text)
-    project.commit("as it said")
-    assert [one for one in examined(project) if one["name"] == "verifier" and one["ok"]]
+BWRAP = pytest.mark.needs("bwrap")
+SHARING = {
+    "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]},
+    "sandbox": {"mode": "bubblewrap"},
+}
 
 
 @pytest.mark.parametrize(
-    ("line", "text", "remedy"),
+    ("line", "tables", "text", "remedy"),
     [
-        (CONNECTS, "the network", "network = true"),
-        ("os.environ['MY_LICENCE']", "a variable, MY_LICENCE", 'env.verify.pass = ["MY_LICENCE"]'),
-        ("sys.exit('just wrong')", "fails outside the sandbox too", ""),
+        pytest.param(
+            READS, {}, "a path is not shown", 'sandbox.read = ["{folder}/weights.json"]', marks=pytest.mark.slow
+        ),
+        (CONNECTS, {}, "the network", "network = true"),
+        ("os.environ['MY_LICENCE']", {}, "a variable, MY_LICENCE", 'env.verify.pass = ["MY_LICENCE"]'),
+        ("sys.exit('just wrong')", {}, "fails outside the sandbox too", ""),
+        pytest.param(WRITES, SHARING, "Read-only file system", "write in the tree, GOALSEEK_RUN_DIR", marks=BWRAP),
     ],
-    ids=["network", "variable", "neither"],
+    ids=["path", "network", "variable", "neither", "may only be read"],
 )
 def test_the_cause_is_named_with_what_to_write(
-    project: Project, monkeypatch: pytest.MonkeyPatch, line: str, text: str, remedy: str
+    project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, tables: Any, text: str, remedy: str
 ) -> None:
     monkeypatch.setenv("MY_LICENCE", "mine")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        finding = told(project, line.format(port=server.getsockname()[1]), "--outside")
-    assert text in finding["text"] and finding["remedy"].startswith(remedy)
-
-
-@pytest.mark.needs("bwrap")
-def test_what_may_only_be_read(project: Project, folder: Path) -> None:
     (project.top / "data").symlink_to(folder)
     project.write({".gitignore": "data\n"})
-    scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]}
-    sandbox = {"mode": "bubblewrap"}
-    finding = told(project, "open('data/log', 'a').close()", "--outside", scope=scope, sandbox=sandbox)
-    assert "Read-only file system" in finding["text"] and "GOALSEEK_RUN_DIR" in finding["remedy"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        finding = told(project, line.format(port=server.getsockname()[1], folder=folder), "--outside", **tables)
+    assert text in finding["text"] and finding["remedy"].startswith(remedy.format(folder=folder))
 
 
 def test_the_level_and_what_is_shown_are_listed(project: Project, tmp_path: Path) -> None:
