@@ -48,14 +48,10 @@ class Holder(Struct, frozen=True):
     namespace: str = ""
 
     def __str__(self) -> str:
-        return self.in_words()
+        return self.in_words(f"since {self.since}")
 
-    def in_words(self, now: datetime | None = None) -> str:
-        """With ``now``, in local time."""
-        if not self.pid:
-            return "its process is only beginning"
-        start = f"since {self.since}" if now is None else format_since(self.since, now)
-        return f"process {self.pid} on {self.host}, {start}"
+    def in_words(self, start: str) -> str:
+        return f"process {self.pid} on {self.host}, {start}" if self.pid else "its process is only beginning"
 
     @property
     def is_climbing(self) -> bool:
@@ -177,7 +173,8 @@ def _locked_error(holder: Holder, activity: Callable[[], str], manifest: str) ->
     is_elsewhere = bool(holder.manifest) and holder.manifest != manifest
     where = f"in {Path(holder.manifest).parent}" if is_elsewhere else activity() if holder.doing in _WITH_PHASES else ""
     command = "" if holder.is_climbing or not holder.doing else f"goalseek {holder.doing}"
-    details = "; ".join(filter(None, (command, holder.in_words(datetime.now(UTC)), where)))
+    start = format_since(holder.since, datetime.now(UTC))
+    details = "; ".join(filter(None, (command, holder.in_words(start), where)))
     after = " after its iteration" if holder.is_climbing else ""
     hint = f"wait until it ends, or end it{after}: {holder.stop_hint}" if holder.pid else "wait until it ends"
     return GoalseekError(f"another run is at work: {details}", hint, LOCKED)

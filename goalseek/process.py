@@ -63,7 +63,7 @@ def run_in_terminal(arguments: Sequence[str], environment: Mapping[str, str], fo
     return subprocess.run(list(arguments), env=dict(environment), cwd=folder, check=False).returncode
 
 
-def start_batch(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> subprocess.Popen[bytes]:
+def start_batch(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Helper:
     """A trusted program that answers line by line until its input is closed."""
     return subprocess.Popen(
         list(arguments),
@@ -162,11 +162,9 @@ def wait_for_line() -> None:
 @contextlib.contextmanager
 def deferring_signals() -> Iterator[None]:
     """Until the block ends, those handled in Python; others take effect at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     numbers: list[int] = []
-    handlers = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+    is_main = threading.current_thread() is threading.main_thread()  # no other thread may set a handler
+    handlers = {number: signal.getsignal(number) for number in ENDING_SIGNALS if is_main}
     python_handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
     for number in python_handlers:
         signal.signal(number, lambda signal_number, frame: numbers.append(signal_number))

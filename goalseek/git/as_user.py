@@ -58,7 +58,7 @@ def temporary_objects(repository: Repository) -> Iterator[Objects]:
 
 def commit_without_hooks(repository: Repository, objects: Objects, plans: Sequence[PlannedCommit], base: str) -> str:
     """Make the user's commits in this store, without hooks or signatures, for a mailbox; returns the last hash."""
-    variables = {**objects.variables(), "GIT_DIR": str(repository.location.git_dir)}
+    variables = {**objects.variables, "GIT_DIR": str(repository.location.git_dir)}
     commit = base
     for plan in plans:
         arguments = ["-c", "i18n.commitEncoding=UTF-8", "commit-tree", plan.tree, "-p", commit]

@@ -60,11 +60,11 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 def git_as_user(
-    *arguments: str, folder: Path | None = None, stdin: bytes = b"", variables: Mapping[str, str] | None = None
+    *arguments: str, folder: Path | None = None, stdin: bytes = b"", variables: Mapping[str, str] = {}
 ) -> process.CompletedProgram:
     """Under the user's environment without the variables of a calling git, except those that configure git."""
     inherited = process.environment_without("GIT_", but=_USER_PREFIXES)
-    return process.run(["git", *arguments], {**inherited, **(variables or {})}, stdin, folder)
+    return process.run(["git", *arguments], {**inherited, **variables}, stdin, folder)
 
 
 def git(
@@ -72,10 +72,10 @@ def git(
     git_dir: Path | None = None,
     folder: Path | None = None,
     stdin: bytes = b"",
-    variables: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] = {},
 ) -> bytes:
     """The standard output of a hardened command. Raises GitFailed; FileNotFoundError without the ``folder``."""
-    git_variables = {**(variables or {}), **({"GIT_DIR": str(git_dir)} if git_dir else {})}
+    git_variables = {**variables, **({"GIT_DIR": str(git_dir)} if git_dir else {})}
     try:
         answer = process.run(["git", *HARDENED, *arguments], environment(**git_variables), stdin, folder)
     except FileNotFoundError as error:

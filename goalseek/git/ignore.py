@@ -10,7 +10,20 @@ import re
 from collections.abc import Callable, Sequence
 
 _NOTHING = "(?!)"
-_CLASS_NAME = re.compile(r"\[:([a-z]*):\]")
+_CHAR = r"(?:\\.|[^\\])"
+_CLASS_ITEM = rf"\[:[a-z]*:\]|(?!\]){_CHAR}(?:-(?!\]){_CHAR})?"
+_TOKEN = re.compile(
+    rf"""(?<![^/])\*\*+(?P<folders>/)
+    | (?<![^/])\*\*+(?P<rest>\Z)
+    | (?P<stars>\*+)
+    | (?P<one>\?)
+    | \[(?P<class>(?>[!^]?(?:\](?:-(?!\]){_CHAR})?)?(?:{_CLASS_ITEM})*+))\]
+    | (?P<broken>\[|\\\Z)
+    | (?P<char>{_CHAR})""",
+    re.DOTALL | re.VERBOSE,
+)
+_TRANSLATIONS = {"folders": "(?:.*/)?", "rest": ".+", "stars": "[^/]*", "one": "[^/]", "broken": _NOTHING}
+_ITEM = re.compile(rf"\[:([a-z]*):\]|({_CHAR})(?:-({_CHAR}))?", re.DOTALL)
 _CLASS_CHARS = {
     "alnum": "0-9A-Za-z",
     "alpha": "A-Za-z",
@@ -56,63 +69,23 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 def _expression_of(pattern: str) -> str:
     text = pattern.removeprefix("!")
-    is_folder_only = text.endswith("/")
+    below = "/.*" if text.endswith("/") else "(?:/.*)?"
     text = text.removesuffix("/")
-    is_anchored = "/" in text
-    text = text.removeprefix("./").removeprefix("/")
-    prefix = "" if is_anchored else "(?:.*/)?"
-    below = "/.*" if is_folder_only else "(?:/.*)?"
-    parts: list[str] = []
-    index = 0
-    while index < len(text):
-        char, start = text[index], index
-        index += 1
-        if char == "*":
-            index = len(text) - len(text[index:].lstrip("*"))
-            is_whole_part = (start == 0 or text[start - 1] == "/") and text[index : index + 1] in ("", "/")
-            if index - start == 1 or not is_whole_part:
-                part = "[^/]*"
-            elif index < len(text):
-                part, index = "(?:.*/)?", index + 1
-            else:
-                part = ".+"
-        elif char == "?":
-            part = "[^/]"
-        elif char == "[":
-            part, index = _class(text, index)
-        elif char == "\\":
-            part, index = (re.escape(text[index]), index + 1) if index < len(text) else (_NOTHING, index)
-        else:
-            part = re.escape(char)
-        parts.append(part)
-    return prefix + "".join(parts) + below
+    prefix = "" if "/" in text else "(?:.*/)?"
+    return prefix + _TOKEN.sub(_translate, text.removeprefix("./").removeprefix("/")) + below
 
 
-def _class(text: str, index: int) -> tuple[str, int]:
-    """A class (``[a-z]``) whose inside begins at ``index``; an unclosed one matches nothing."""
-    is_negated = text[index : index + 1] in ("!", "^")
-    index += is_negated
-    first, items = index, ""
-    while index < len(text) and (text[index] != "]" or index == first):
-        match = _CLASS_NAME.match(text, index)
-        if match:
-            items += _CLASS_CHARS.get(match[1], "")
-            index = match.end()
-            continue
-        low, index = _class_char(text, index)
-        if text[index : index + 1] == "-" and text[index + 1 : index + 2] not in ("", "]"):
-            high, index = _class_char(text, index + 1)
-            items += f"{re.escape(low)}-{re.escape(high)}" if low <= high else ""
-        else:
-            items += re.escape(low)
-    if index >= len(text):
-        return _NOTHING, index
-    if is_negated:
-        return f"[^/{items}]", index + 1
-    return f"(?!/)[{items}]" if items else _NOTHING, index + 1
-
-
-def _class_char(text: str, index: int) -> tuple[str, int]:
-    if text[index] == "\\" and index + 1 < len(text):
-        return text[index + 1], index + 2
-    return text[index], index + 1
+def _translate(token: re.Match[str]) -> str:
+    if token.lastgroup == "char":
+        return re.escape(token[0][-1])
+    if token.lastgroup != "class":
+        return _TRANSLATIONS[token.lastgroup or ""]
+    negation, items = token["class"][:1] in ("!", "^"), ""
+    for name, low, high in _ITEM.findall(token["class"][negation:]):
+        if not low:
+            items += _CLASS_CHARS.get(name, "")
+        elif low[-1] <= (high or low)[-1]:
+            items += f"{re.escape(low[-1])}-{re.escape((high or low)[-1])}"
+    if negation:
+        return f"[^/{items}]"
+    return f"(?!/)[{items}]" if items else _NOTHING

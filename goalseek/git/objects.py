@@ -28,7 +28,7 @@ from goalseek import process
 from goalseek.disk import add_own, copy_atomic, refuse_full, remove_if_exists, write_atomic
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import AUTHOR, HARDENED, environment, git
-from goalseek.git.paths import FOLDER, SUBMODULE, quote_path
+from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, quote_path
 from goalseek.values import StopReason
 
 _RECENT_SECONDS = 86_400.0  # longer than a prune takes from its look to its last removal, and than an agent's call
@@ -186,7 +186,10 @@ class Diff(Struct, frozen=True):
 
 
 class Objects:
-    """Close it when done. ``recent`` keeps written objects if the store may be pruned; git writes by ``settings``."""
+    """Close it when done. ``recent`` keeps written objects if the store may be pruned; git writes by ``settings``.
+
+    Makes the git directory if it is missing or incomplete. Raises OSError for a full disk.
+    """
 
     def __init__(
         self,
@@ -194,53 +197,41 @@ class Objects:
         store: Path,
         object_format: str,
         recent: Path | None = None,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, str] = {},
     ) -> None:
         self.git_dir = git_dir
         self.store = store
         self.recent = recent
-        self._settings = settings or {}
         self.object_format = object_format
         self.zero = "0" * {"sha1": 40, "sha256": 64}[object_format]
         self.scratch = git_dir / "scratch"
         add_own(self.scratch)
-        self._processes = self._writers = BatchProcesses(git_dir, self.variables())
-        if recent:  # it sees no other store: a prune may be removing the object from that
-            recent.mkdir(exist_ok=True)
-            self._writers = BatchProcesses(git_dir, self._variables(recent))
+        # Writers see no other store: a prune may be removing the object from that.
+        writing = {"GIT_DIR": str(git_dir), "GIT_OBJECT_DIRECTORY": str(recent or store), **settings}
+        self.variables = {**writing, **alternates(store)} if recent else writing
+        self._writers, self._processes = BatchProcesses(git_dir, writing), BatchProcesses(git_dir, self.variables)
         self._scratch_numbers = itertools.count(1)
         self._settled: dict[str, tuple[int, int]] = {}
-
-    def prepare(self) -> Objects:
-        """Make the git directory if it is missing or incomplete; returns itself. Raises OSError for a full disk."""
-        git_dir = self.git_dir
+        if recent:
+            recent.mkdir(exist_ok=True)
         if not (git_dir / "info" / "attributes").exists():
-            options = ("--quiet", "--bare", f"--object-format={self.object_format}", "--template=")
+            options = ("--quiet", "--bare", f"--object-format={object_format}", "--template=")
             try:
-                git("init", *options, str(git_dir), variables=self._settings)
+                git("init", *options, str(git_dir), variables=settings)
             except GitFailed:
                 refuse_full(git_dir)  # git does not say why it cannot write
                 raise
             for folder in ("scratch", "info"):
                 (git_dir / folder).mkdir(exist_ok=True)
             write_atomic(git_dir / "info" / "attributes", ATTRIBUTES)
-        return self
 
     def close(self) -> None:
         self._processes.close()
         self._writers.close()
 
-    def variables(self) -> dict[str, str]:
-        if self.recent is None:
-            return self._variables(self.store)
-        return {**self._variables(self.recent), **alternates(self.store)}
-
-    def _variables(self, store: Path) -> dict[str, str]:
-        return {"GIT_DIR": str(self.git_dir), "GIT_OBJECT_DIRECTORY": str(store), **self._settings}
-
-    def git(self, *arguments: str, stdin: bytes = b"", variables: Mapping[str, str] | None = None) -> bytes:
+    def git(self, *arguments: str, stdin: bytes = b"", variables: Mapping[str, str] = {}) -> bytes:
         """Raises MissingObject if git names an object that it does not have."""
-        all_variables = {**self.variables(), **(variables or {})}
+        all_variables = {**self.variables, **variables}
         folder = Path(all_variables.get("GIT_WORK_TREE", self.git_dir))
         try:
             return git(*arguments, stdin=stdin, folder=folder, variables=all_variables)
@@ -501,9 +492,13 @@ class TreeReader:
     """Looks up paths in one tree. Each folder of it is read once."""
 
     def __init__(self, objects: Objects, tree: str) -> None:
+        def read_folder(path: str) -> dict[str, Entry]:
+            entry = self.entry(path)
+            return objects.tree(entry.blob) if entry and entry.mode == FOLDER else {}
+
         self._objects = objects
         self._root = Entry(FOLDER, tree)
-        self.folder = functools.cache(self._read_folder)
+        self.folder = functools.cache(read_folder)
 
     def entry(self, path: str) -> Entry | None:
         """None if there is none; "" is the tree itself."""
@@ -513,9 +508,10 @@ class TreeReader:
     def has(self, path: str) -> bool:
         return self.entry(path) is not None
 
-    def _read_folder(self, path: str) -> dict[str, Entry]:
+    def link_target(self, path: str) -> str | None:
+        """None for anything but a symbolic link."""
         entry = self.entry(path)
-        return self._objects.tree(entry.blob) if entry and entry.mode == FOLDER else {}
+        return os.fsdecode(self._objects.read(entry.blob)) if entry and entry.mode == SYMLINK else None
 
 
 def alternates(store: Path) -> dict[str, str]:

@@ -14,8 +14,8 @@ FOLDER, SYMLINK, SUBMODULE = "40000", "120000", "160000"
 """Modes as git's trees have them; a file has 100644, a program 100755."""
 
 _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
-# Marks and overrides of the direction of writing: a name that has one is shown as another one.
-_DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# Marks and overrides of the direction of writing are among them: a name that has one is shown as another one.
+_ODD = re.compile(r'[\x00-\x1f"\\\x7f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]')
 
 
 def quote_path(path: str, is_forced: bool = False) -> str:
@@ -24,23 +24,13 @@ def quote_path(path: str, is_forced: bool = False) -> str:
     Invalid bytes, which git prints raw, are escaped too, so that a record is text, and so are marks of writing
     direction, so that a name is shown as it is. Git reads every form. ``is_forced`` quotes in any case.
     """
-    is_plain = path.isascii() and path.isprintable()  # as most are: a look at each character takes longer
-    if not is_forced and not any(char in path for char in '"\\') and (is_plain or not any(map(_is_odd, path))):
-        return path
-    parts = []
-    for char in path:
-        raw = char.encode("utf-8", "surrogateescape")
-        if raw[0] in _ESCAPES and len(raw) == 1:
-            parts.append("\\" + _ESCAPES[raw[0]])
-        elif _is_odd(char):
-            parts.append("".join(f"\\{byte:03o}" for byte in raw))
-        else:
-            parts.append(char)
-    return '"' + "".join(parts) + '"'
+    quoted = _ODD.sub(_escape, path)
+    return f'"{quoted}"' if is_forced or quoted != path else path
 
 
-def _is_odd(char: str) -> bool:
-    return not 32 <= ord(char) != 127 or 0xD800 <= ord(char) <= 0xDFFF or char in _DIRECTION_MARKS
+def _escape(odd: re.Match[str]) -> str:
+    raw = odd[0].encode("utf-8", "surrogateescape")
+    return "\\" + (_ESCAPES.get(raw[0]) or "\\".join(f"{byte:03o}" for byte in raw))
 
 
 def folder_prefix(top: Path, folder: Path) -> str:
@@ -50,16 +40,21 @@ def folder_prefix(top: Path, folder: Path) -> str:
     return "" if relative == "." else relative + "/"
 
 
+def fold_name(name: str) -> str:
+    """Equal for all names that the most forgiving file system takes for the same."""
+    name = name.rstrip(". ")
+    if name.isascii():
+        return name.lower()
+    visible = "".join(char for char in name if unicodedata.category(char) != "Cf")
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", visible.rstrip(". ")).casefold())
+
+
 _LOOKS_LIKE_GIT = re.compile(r"(?i)\.git|git~[0-9]+")
 
 
 def looks_like_git(path: str) -> bool:
     """Whether some file system would take a part of the path for a repository's own folder."""
-    for part in path.split("/"):
-        visible = "".join(char for char in part if unicodedata.category(char) != "Cf")
-        if _LOOKS_LIKE_GIT.fullmatch(visible.rstrip(". ")):
-            return True
-    return False
+    return any(_LOOKS_LIKE_GIT.fullmatch(fold_name(part)) for part in path.split("/"))
 
 
 _MAX_PART_BYTES = 255  # the longest file name of common file systems

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice, pairwise
 
@@ -114,17 +116,13 @@ class Repository:
         self.branch = f"{branch_prefix}/{name}"
         self.branch_ref = f"refs/heads/{self.branch}"
         self._recent = self.own / "recent"
-        self._objects: Objects | None = None
         # A prune may take a commit between its link and git's look at it: here git finds it all the same.
         variables = {"GIT_DIR": str(location.git_dir), **alternates(self._recent)}
         self._processes = BatchProcesses(location.git_dir, variables)
-        self._flight: dict[int, dict[int, str]] | None = None
 
-    @property
+    @functools.cached_property
     def objects(self) -> Objects:
         """Made when first asked for; a writing command asks once it holds the lock and has removed what a kill left."""
-        if self._objects is not None:
-            return self._objects
         self.own.mkdir(parents=True, exist_ok=True)
         git_dir, store = self.own / "objects.git", self.location.common_dir / "objects"
         try:
@@ -134,20 +132,19 @@ class Repository:
         except GitFailed:  # it is not set
             settings = {}
         is_new = not git_dir.exists()
-        self._objects = Objects(git_dir, store, self.location.object_format, self._recent, settings).prepare()
+        objects = Objects(git_dir, store, self.location.object_format, self._recent, settings)
         for folder in (self.own.parent, self.own) if is_new else ():
             with contextlib.suppress(PermissionError):  # another account has made it, and given it these rights
                 shutil.copymode(git_dir, folder)  # git made it, with the rights of a shared repository
-        return self._objects
+        return objects
 
     def close(self) -> None:
-        if self._objects:
-            self._objects.close()
-            self._objects = None
+        if objects := self.__dict__.pop("objects", None):
+            objects.close()
         self._processes.close()
 
     def git(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        variables = alternates(self._recent) if self._recent.is_dir() else None
+        variables = alternates(self._recent) if self._recent.is_dir() else {}
         return git(*arguments, git_dir=self.location.git_dir, folder=self.top, stdin=stdin, variables=variables)
 
     def git_as_user(self, *arguments: str, **variables: str) -> process.CompletedProgram:
@@ -251,18 +248,18 @@ class Repository:
 
     def flight(self) -> dict[int, tuple[str, ...]]:
         """Commits of candidates that have not landed, by iteration, oldest first."""
-        commits = sorted(self._flight_commits().items())
-        return {iteration: tuple(by[attempt] for attempt in sorted(by)) for iteration, by in commits}
+        flight = sorted(self._flight.items())
+        return {iteration: tuple(commit for _, commit in sorted(by.items())) for iteration, by in flight}
 
     def add_flight(self, iteration: int, attempt: int, commit: str) -> None:
         """Makes the commit reachable until its iteration is recorded."""
-        commits = self._flight_commits().setdefault(iteration, {})
+        commits = self._flight[iteration]
         self.move([RefMove(f"{self.flight_ref}/{iteration}/{attempt}", commits.get(attempt), commit)])
         commits[attempt] = commit
 
     def remove_flight(self, iteration: int) -> None:
         """To be called once the iteration's record makes the commits reachable."""
-        commits = self._flight_commits().pop(iteration, {})
+        commits = self._flight.pop(iteration, {})
         folder = self.location.common_dir / self.flight_ref / str(iteration)
         packed, name = self.location.common_dir / "packed-refs", f"{self.flight_ref}/{iteration}/".encode()
         is_loose = folder.is_dir() and not (packed.exists() and name in packed.read_bytes())
@@ -275,15 +272,15 @@ class Repository:
             deletions = (f"delete {self.flight_ref}/{iteration}/{attempt}\n" for attempt in commits)
             self.git("update-ref", "--stdin", stdin="".join(deletions).encode())
 
-    def _flight_commits(self) -> dict[int, dict[int, str]]:
+    @functools.cached_property
+    def _flight(self) -> dict[int, dict[int, str]]:
         """By iteration and attempt; read once, as only the holder of the lock moves them."""
-        if self._flight is None:
-            self._flight = {}
-            listing = self.git("for-each-ref", "--format=%(refname:lstrip=4)/%(objectname)", self.flight_ref).decode()
-            for line in listing.splitlines():
-                iteration, attempt, commit = line.split("/")
-                self._flight.setdefault(int(iteration), {})[int(attempt)] = commit
-        return self._flight
+        commits = defaultdict[int, dict[int, str]](dict)
+        listing = self.git("for-each-ref", "--format=%(refname:lstrip=4)/%(objectname)", self.flight_ref).decode()
+        for line in listing.splitlines():
+            iteration, attempt, commit = line.split("/")
+            commits[int(iteration)][int(attempt)] = commit
+        return commits
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         try:

@@ -118,6 +118,16 @@ def _shared_answers(
             yield Finding("note", f"candidate code can read {_names(mixed)}, {why}", remedy)
 
 
+def _is_library(path: str) -> bool:
+    return is_tool_cache(path) or not {"site-packages", "dist-packages", "node_modules"}.isdisjoint(path.split("/"))
+
+
+def _is_named_answer(path: str) -> bool:
+    name = posixpath.basename(path).lower()
+    is_answer = _ANSWER.search(name)
+    return bool(is_answer) and "train" not in name and not name.endswith((*SCRIPTS, ".so", ".h", ".pyi"))
+
+
 def _names(paths: Iterable[str]) -> str:
     return abbreviate([quote_path(path) for path in paths])
 
@@ -140,28 +150,24 @@ def answer_notes_at_head(loaded: ManifestFile, location: Location) -> Iterator[F
 
 
 def _remove(paths: Sequence[str]) -> str:
-    return f"where no run needs it: rm {_shell_words(paths)}"
+    return f"where no run needs it: rm {shlex.join(paths)}"
 
 
 def _move(scope: ScopeTable, paths: Sequence[str]) -> str:
     names = [posixpath.basename(path) for path in paths]
     if scope.hidden_from:
-        line = f"mv {_shell_words(paths)} {shlex.quote(scope.hidden_from)}"
+        line = f"mv {shlex.join(paths)} {shlex.quote(scope.hidden_from)}"
     else:
         globs = (re.fullmatch(r"([\w./-]+)/\*\*", glob) for glob in scope.hidden)
         own = next((glob[1] for glob in globs if glob), "")
         folder = own or "hidden"
         names = [f"{folder}/{name}" for name in names]
-        line = f"mkdir -p {folder} && mv {_shell_words(paths)} {folder} && git add --force {_shell_words(names)}"
+        line = f"mkdir -p {folder} && mv {shlex.join(paths)} {folder} && git add --force {shlex.join(names)}"
         line += " && git commit -m 'Hide the answers'"
         line += "" if own else f", with scope.hidden = {json.dumps([*scope.hidden, 'hidden/**'], ensure_ascii=False)}"
     unshared = [quote_path(path) for path in paths if path in scope.share]
     line += f", take {', '.join(unshared)} out of scope.share" if unshared else ""
     return f"move it to the hidden files: {line}, and let the scorer read {', '.join(map(quote_path, names))}"
-
-
-def _shell_words(paths: Iterable[str]) -> str:
-    return " ".join(map(shlex.quote, paths))
 
 
 class _NamedFiles(Struct, frozen=True):
@@ -212,16 +218,6 @@ def _copies(folder: Path, listing: Iterable[ListedFile], hidden: Mapping[str, Pa
             digest = content_digest(hidden[original])
             same = {path for path in copies[size] if digests[path] == digest != ""}
             yield f"a copy of hidden {quote_path(original)}", same
-
-
-def _is_library(path: str) -> bool:
-    return is_tool_cache(path) or not {"site-packages", "dist-packages", "node_modules"}.isdisjoint(path.split("/"))
-
-
-def _is_named_answer(path: str) -> bool:
-    name = posixpath.basename(path).lower()
-    is_answer = _ANSWER.search(name)
-    return bool(is_answer) and "train" not in name and not name.endswith((*SCRIPTS, ".so", ".h", ".pyi"))
 
 
 class AnswerColumn(Struct, frozen=True):

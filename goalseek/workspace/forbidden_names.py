@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 import sys
-import unicodedata
 from collections.abc import Callable, Iterator
-from itertools import dropwhile
 from typing import Literal
 
 from msgspec import Struct
+
+from goalseek.git.paths import fold_name
 
 Hazard = tuple[str, str]  # part of the path, reason
 _MODULE = r"(?:\.py|\.pyw|\.py[co]|(?:\.[^/]*)?\.(?:so|pyd))"
@@ -134,18 +134,3 @@ def _module_hazards(folder: str, module: str, part: str, takes_precedence: bool,
     source = f"{folder}/{module}.py" if folder else f"{module}.py"
     if takes_precedence and tree.is_fixed(source) and tree.has(source):
         yield part, f"it would be imported in place of {source}"
-
-
-def fold_name(name: str) -> str:
-    """Equal for all names that the most forgiving file system takes for the same."""
-    name = name.rstrip(". ")
-    if name.isascii():
-        return name.lower()
-    visible = "".join(char for char in name if unicodedata.category(char) != "Cf")
-    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", visible.rstrip(". ")).casefold())
-
-
-def doubles_back(target: str) -> bool:
-    """Whether ``..`` follows a name in a link's target: its end then depends on what that name is a link to."""
-    parts = (part for part in target.split("/") if part not in ("", "."))
-    return ".." in dropwhile(lambda part: part == "..", parts)

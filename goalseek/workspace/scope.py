@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, dropwhile
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -71,10 +71,9 @@ class Scope(Struct, frozen=True, eq=False):
 
         "kept" is no candidate's and no ruler's: writable once, or agents' instructions or proposer scripts, unlisted.
         """
-        kind = self.known.get(path)
-        if kind is None:
-            kind = self.known[path] = self._kind(path)
-        return kind
+        if path not in self.known:
+            self.known[path] = self._kind(path)
+        return self.known[path]
 
     def _kind(self, path: str) -> Kind:
         if not path.startswith(self.prefix):
@@ -158,6 +157,12 @@ def build_scope(
 def leaves_tree(path: str, target: str) -> bool:
     steps = (-1 if part == ".." else 1 for part in target.split("/") if part not in ("", "."))
     return target.startswith("/") or min(accumulate(steps, initial=path.count("/"))) < 0
+
+
+def doubles_back(target: str) -> bool:
+    """Whether ``..`` follows a name in a link's target: its end then depends on what that name is a link to."""
+    parts = (part for part in target.split("/") if part not in ("", "."))
+    return ".." in dropwhile(lambda part: part == "..", parts)
 
 
 def follow_link(path: str, target: str, read_link: Callable[[str], str | None]) -> list[str]:

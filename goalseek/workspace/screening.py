@@ -13,17 +13,10 @@ from msgspec import Struct, field
 from goalseek.disk import read_content, read_regular
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, Objects, TreeReader
-from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, looks_like_git, quote_path
+from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, fold_name, looks_like_git, quote_path
 from goalseek.workspace.checkout import LINK, Changes
-from goalseek.workspace.forbidden_names import (
-    INSTRUCTIONS,
-    TreePaths,
-    doubles_back,
-    fold_name,
-    forbidden_names,
-    import_shadowing,
-)
-from goalseek.workspace.scope import Scope, follow_link, is_tool_cache, leaves_tree, parents
+from goalseek.workspace.forbidden_names import INSTRUCTIONS, TreePaths, forbidden_names, import_shadowing
+from goalseek.workspace.scope import Scope, doubles_back, follow_link, is_tool_cache, leaves_tree, parents
 
 MAX_FILES = 20_000
 MAX_BYTES = 256 * 1024 * 1024
@@ -110,23 +103,6 @@ def gitignore_matcher(entries: Mapping[str, Entry], objects: Objects) -> Callabl
     return lambda path: any(path.startswith(folder) and matches(path[len(folder) :]) for folder, matches in rules)
 
 
-class ChangeSize(Struct):
-    """Counted before any file is read; a sparse file counts with its full size."""
-
-    files: int = 0
-    size: int = 0
-
-    def add(self, size: int) -> str:
-        """Counts a file; gives why the change is now too large, or ""."""
-        self.files += 1
-        self.size += size
-        if self.files > MAX_FILES:
-            return f"the change has more than {MAX_FILES} files"
-        if self.size > MAX_BYTES:
-            return f"with its {self.size} bytes the change is larger than {MAX_BYTES // 1024**2} MiB"
-        return ""
-
-
 class Screening(Struct):
     """Sorts the change from ``before`` to ``files``; the blobs of its ``edits`` are stored.
 
@@ -135,16 +111,16 @@ class Screening(Struct):
 
     before: Mapping[str, Entry]
     files: FolderFiles | TreeFiles
-    objects: Objects
     tree: TreeReader
     scope: Scope
     ignored: Callable[[str], bool]
     instructions: Mapping[str, str]
-    size: ChangeSize = field(default_factory=ChangeSize)
     edits: dict[str, Entry | None] = field(default_factory=dict)
     out_of_scope: dict[str, Entry | None] = field(default_factory=dict)
     strays: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    _count: int = 0
+    _size: int = 0
     _added: frozenset[str] = frozenset()
     _missing: frozenset[str] = frozenset()
     _new_paths: dict[str, str] = field(default_factory=dict)
@@ -192,7 +168,7 @@ class Screening(Struct):
             self.edits[path] = None
             return ""
         # It is not the candidate's: touched, or put back as it was, it is not refused.
-        is_unread = is_missing or self.size.add(self.files.size(path))
+        is_unread = is_missing or self._size_refusal(path)
         entry = None if is_unread else self.files.entry(path)
         if entry == before and entry is not None:
             return ""
@@ -218,7 +194,7 @@ class Screening(Struct):
         """Adds a regular file, or a link that stays in the tree, to ``edits``; gives why not, or ""."""
         before, quoted = self.before.get(path), quote_path(path)
         try:
-            if why := self.size.add(self.files.size(path)):
+            if why := self._size_refusal(path):
                 return f"{quoted}: {why}"
             entry = self.files.entry(path)
         except OSError as error:
@@ -233,6 +209,16 @@ class Screening(Struct):
             if why := why or (self._name_refusal(path, is_link=True) if is_new_link else ""):
                 return why
         self.edits[path] = entry
+        return ""
+
+    def _size_refusal(self, path: str) -> str:
+        """Counts a file before it is read, a sparse one with its full size; why the change is now too large, or ""."""
+        self._count += 1
+        self._size += self.files.size(path)
+        if self._count > MAX_FILES:
+            return f"the change has more than {MAX_FILES} files"
+        if self._size > MAX_BYTES:
+            return f"with its {self._size} bytes the change is larger than {MAX_BYTES // 1024**2} MiB"
         return ""
 
     def _name_refusal(self, path: str, is_ignored: bool = False, is_link: bool = False) -> str:
@@ -254,12 +240,7 @@ class Screening(Struct):
             return f"{quoted} is a link that leaves the tree"
         if doubles_back(target):
             return f"{quoted} is a link whose target goes down and up again: it may leave the tree"
-
-        def read_link(path: str) -> str | None:
-            entry = self.tree.entry(path)
-            return os.fsdecode(self.objects.read(entry.blob)) if entry and entry.mode == SYMLINK else None
-
-        steps = follow_link(path, target, read_link)
+        steps = follow_link(path, target, self.tree.link_target)
         if not steps:
             return f"{quoted} is a link that leaves the tree, or leads in a circle"
         kind, end = self.scope.kind, steps[-1]
@@ -274,7 +255,7 @@ class Screening(Struct):
         if path not in self._files_at:
             entry, files = self.tree.entry(path), [path]
             if entry and entry.mode == FOLDER:
-                files = [f"{path}/{name}".lstrip("/") for name in self.objects.files(entry.blob)]
+                files = [f"{path}/{name}".lstrip("/") for name in self.files.objects.files(entry.blob)]
             self._files_at[path] = files
         return self._files_at[path]
 
@@ -325,7 +306,6 @@ def screen_trees(objects: Objects, scope: Scope, before: str, after: str) -> Scr
     screening = Screening(
         entries_before,
         TreeFiles({path: entry for path, entry in entries_after.items() if entry.mode != SUBMODULE}, objects),
-        objects,
         TreeReader(objects, before),
         scope,
         gitignore_matcher(visible, objects),

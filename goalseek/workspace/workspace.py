@@ -122,7 +122,7 @@ class Workspace:
         self.restore(self.tree.changes())
 
     def _open_store(self) -> Objects:
-        return Objects(self._pristine, self._pristine / "objects", self._objects.object_format).prepare()
+        return Objects(self._pristine, self._pristine / "objects", self._objects.object_format)
 
     def _tree_label(self) -> list[str]:
         """Label of the last ``AgentCommit``, scope key, its tree, and the commit made of it here."""

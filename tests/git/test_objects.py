@@ -23,7 +23,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Pro
     project = Project.make(tmp_path / "repository", object_format=request.param)
     project.write({"a/b/c.txt": "deep\n", "a/b.txt": "near\n", "new\nline": "odd\n", "bad\udcff": "odd\n"})
     project.commit()
-    objects = Objects(tmp_path / "tool.git", project.top / ".git" / "objects", request.param).prepare()
+    objects = Objects(tmp_path / "tool.git", project.top / ".git" / "objects", request.param)
     yield project, objects
     objects.close()
 

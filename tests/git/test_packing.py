@@ -153,7 +153,7 @@ def test_the_next_pack_holds_what_is_new_only(climbed: Project, repository: Repo
 
 def test_git_processes_that_were_open_go_on(climbed: Project, repository: Repository) -> None:
     git_dir = repository.own / "objects.git"
-    others = Objects(git_dir, repository.objects.store, repository.location.object_format).prepare()
+    others = Objects(git_dir, repository.objects.store, repository.location.object_format)
     commits = climbed.git("rev-list", "refs/goalseek/demo/ledger").split()
     try:
         trees = [others.read(commit).split(b"\n")[0][5:].decode() for commit in commits[:2]]

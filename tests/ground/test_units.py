@@ -1,53 +1,59 @@
-"""Durations, sizes and percentages as people write them."""
+"""Durations, sizes, percentages, numbers and moments as people write them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from goalseek import humanize
-from goalseek.humanize import format_since
+
+READ = {
+    humanize.parse_duration: {
+        90: 90.0, 0.5: 0.5, "90": 90.0, "90s": 90.0, "250ms": 0.25, "30m": 1800.0, "30min": 1800.0, "8h": 28800.0,
+        "1.5h": 5400.0, "1h30m": 5400.0, "1h 30m": 5400.0, "2d": 172800.0, "90 s": 90.0, "8 hours": 28800.0,
+        "8hours": 28800.0, "1 Hour 30 minutes": 5400.0, " 1 day ": 86400.0, "3 secs": 3.0,
+    },
+    humanize.parse_size: {
+        0: 0, 2048: 2048, "2048": 2048, "3B": 3, "2KB": 2000, "512KiB": 524288, "2GiB": 2**31, "1.5MiB": 1572864,
+        "1 TB": 10**12,
+    },
+    humanize.format_duration: {
+        0.4: "0.4s", 9.94: "9.9s", 9.99: "10s", 12: "12s", 59.6: "1m 00s", 200: "3m 20s", 3599.7: "1h 00m",
+        7500: "2h 05m", 86399.9: "1d 0h", 100800: "1d 4h",
+    },
+    humanize.format_number: {
+        222271355: "222.271 M", 999_999_999: "1 G", 999_999.4: "999999", 999_999.7: "1 M", -1.5e9: "-1.5 G",
+        2e15: "2e+15",
+    },
+}  # fmt: skip
+REFUSED: dict[Callable[..., object], tuple[Any, ...]] = {
+    humanize.parse_duration: (
+        "", "none", "soon", "5 parsecs", "-5s", "5s-", "0", "0s", 0, -1, True, float("inf"), float("nan"), "1e3",
+        "1 hourss", "1" * 26 + "!",
+    ),
+    humanize.parse_size: ("", "many", "5 kilos", "-5", -1, True, 1.5, "1e3", None),
+    lambda share: humanize.parse_share(share, 1.0): ("5", "%", "-5%", "five%", "5%%", ""),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        (90, 90.0), (0.5, 0.5), ("90", 90.0), ("90s", 90.0), ("250ms", 0.25), ("30m", 1800.0), ("30min", 1800.0),
-        ("8h", 28800.0), ("1.5h", 5400.0), ("1h30m", 5400.0), ("1h 30m", 5400.0), ("2d", 172800.0), ("90 s", 90.0),
-        ("8 hours", 28800.0), ("8hours", 28800.0), ("1 Hour 30 minutes", 5400.0), (" 1 day ", 86400.0), ("3 secs", 3.0),
-    ],
-)  # fmt: skip
-def test_a_duration_is_read_in_seconds(written: str | float, expected: float) -> None:
-    assert humanize.parse_duration(written) == expected
+@pytest.mark.parametrize("function", READ, ids=lambda function: function.__name__)
+def test_it_is_read_and_told_as_people_write_it(function: Callable[[Any], object]) -> None:
+    rows: dict[Any, object] = READ[function]  # type: ignore[index]
+    assert {given: function(given) for given in rows} == rows
 
 
-def test_what_is_no_duration_is_refused_at_once() -> None:
-    wrong = (
-        "",
-        "none",
-        "soon",
-        "5 parsecs",
-        "-5s",
-        "5s-",
-        "0",
-        "0s",
-        0,
-        -1,
-        True,
-        float("inf"),
-        float("nan"),
-        "1e3",
-        "1 hourss",
-    )
+def test_what_is_none_is_refused_at_once() -> None:
     began = time.monotonic()
-    for written in (*wrong, "1" * 26 + "!"):
-        with pytest.raises(ValueError, match="duration"):
-            humanize.parse_duration(written)
+    for function, texts in REFUSED.items():
+        for written in texts:
+            with pytest.raises(ValueError, match=r"duration|size|percentage"):
+                function(written)
     assert time.monotonic() - began < 0.5
 
 
@@ -65,73 +71,22 @@ def test_a_duration_in_words_is_right_to_the_units_that_it_shows(duration: float
     assert abs(total - duration) <= coarse + 1e-6
 
 
-@pytest.mark.parametrize(
-    ("duration", "words"),
-    [
-        (0.4, "0.4s"), (9.94, "9.9s"), (9.99, "10s"), (12, "12s"), (59.6, "1m 00s"), (200, "3m 20s"),
-        (3599.7, "1h 00m"), (7500, "2h 05m"), (86399.9, "1d 0h"), (100800, "1d 4h"),
-    ],
-)  # fmt: skip
-def test_a_duration_is_shown_as_people_say_it(duration: float, words: str) -> None:
-    assert humanize.format_duration(duration) == words
-
-
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
-        (0, 0), (2048, 2048), ("2048", 2048), ("3B", 3), ("2KB", 2000), ("512KiB", 524288), ("2GiB", 2**31),
-        ("1.5MiB", 1572864), ("1 TB", 10**12),
-    ],
-)  # fmt: skip
-def test_a_size_is_read_in_bytes(written: str | int, expected: int) -> None:
-    assert humanize.parse_size(written) == expected
-
-
-def test_what_is_no_size_or_share_is_refused() -> None:
-    for written in ("", "many", "5 kilos", "-5", -1, True, 1.5, "1e3", None):
-        with pytest.raises(ValueError, match="size"):
-            humanize.parse_size(written)  # type: ignore[arg-type]
-    for share in ("5", "%", "-5%", "five%", "5%%", ""):
-        with pytest.raises(ValueError, match="percentage"):
-            humanize.parse_share(share, 1.0)
-
-
 @given(st.floats(0, 1e3), st.floats(-1e6, 1e6))
 def test_a_share_is_of_the_magnitude_and_never_negative(percent: float, whole: float) -> None:
-    assert humanize.parse_share(f"{percent:.3f}%", whole) == pytest.approx(
-        abs(whole) * percent / 100, rel=1e-2, abs=1e1
-    )
-    assert humanize.parse_share(f"{percent:.3f}%", whole) == humanize.parse_share(f" {percent:.3f} %", -whole) >= 0
-
-
-def test_an_absolute_amount_is_itself() -> None:
-    assert humanize.parse_share(0.25, 1000.0) == 0.25
+    share = humanize.parse_share(f"{percent:.3f}%", whole)
+    assert share == pytest.approx(abs(whole) * percent / 100, rel=1e-2, abs=1e1)
+    assert share == humanize.parse_share(f" {percent:.3f} %", -whole) >= 0
+    assert humanize.parse_share(0.25, whole) == 0.25
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_for_people_is_right_to_six_digits_or_four_of_millions(value: float) -> None:
     text = humanize.format_number(value)
     number, _, letter = text.partition(" ")
-    assert float(number) * {"": 1, "M": 1e6, "G": 1e9, "T": 1e12}[letter] == pytest.approx(
-        value, rel=1e-3 if letter else 1e-5
-    )
+    factor = {"": 1, "M": 1e6, "G": 1e9, "T": 1e12}[letter]
+    assert float(number) * factor == pytest.approx(value, rel=1e-3 if letter else 1e-5)
     assert len(text) <= 13
-
-
-@pytest.mark.parametrize(
-    ("value", "told"),
-    [
-        (222271355, "222.271 M"),
-        (999_999_999, "1 G"),
-        (999_999.4, "999999"),
-        (999_999.7, "1 M"),
-        (-1.5e9, "-1.5 G"),
-        (2e15, "2e+15"),
-    ],
-)
-def test_a_large_number_for_people_is_in_millions(value: float, told: str) -> None:
-    assert humanize.format_number(value) == told
-    assert humanize.format_number(abs(value), "ops", sign="+") == f"+{told.removeprefix('-')} ops"
+    assert humanize.format_number(abs(value), "ops", sign="+") == f"+{text.removeprefix('-')} ops"
 
 
 @pytest.mark.parametrize(
@@ -153,9 +108,6 @@ def test_one_of_a_thing_is_singular() -> None:
     assert [humanize.pluralize(count, "file") for count in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
 
 
-NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
-
-
 @pytest.fixture
 def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """One hour east of Greenwich."""
@@ -167,16 +119,14 @@ def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("in_berlin")
-@pytest.mark.parametrize(
-    ("timestamp", "told"),
-    [
-        ("2026-11-21T11:54:40Z", "since 12:54"),
-        ("2026-11-21T11:59:57.123Z", "since 12:59"),
-        ("2026-11-20T11:00:00Z", "since 2026-11-20 12:00"),
-        ("2026-11-21T13:00:00Z", "since 14:00"),
-        ("yesterday", "since yesterday"),
-        ("None", "since None"),
-    ],
-)
-def test_it_is_told_as_people_say_it(timestamp: str, told: str) -> None:
-    assert format_since(timestamp, NOW) == told
+def test_a_moment_is_told_in_local_time() -> None:
+    told = {
+        "2026-11-21T11:54:40Z": "since 12:54",
+        "2026-11-21T11:59:57.123Z": "since 12:59",
+        "2026-11-20T11:00:00Z": "since 2026-11-20 12:00",
+        "2026-11-21T13:00:00Z": "since 14:00",
+        "yesterday": "since yesterday",
+        "None": "since None",
+    }
+    now = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+    assert {timestamp: humanize.format_since(timestamp, now) for timestamp in told} == told

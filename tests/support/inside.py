@@ -88,7 +88,7 @@ def before_refs_move(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object])
 def lacks_room_for_git_folder(place: Path) -> bool:
     """Whether goalseek's own git folder did not fit there. Any other error than that of a full disk is raised."""
     try:
-        Objects(place / "git", place / "git" / "objects", "sha1").prepare()
+        Objects(place / "git", place / "git" / "objects", "sha1")
     except (OSError, GitFailed) as error:
         if full_disk_error(error):
             return True

@@ -8,7 +8,7 @@ import pytest
 from project import Project, answer, home
 from shell_agent import better, play
 
-from goalseek.workspace.screening import MAX_BYTES, MAX_FILES, ChangeSize
+from goalseek.workspace.screening import MAX_FILES
 
 NAMES = ["with space.txt", "ünïcode.txt", "new\nline.txt", 'quote".txt', "tab\t.txt", "-n", "bad\udcff.txt", "*.[x]"]
 
@@ -69,14 +69,9 @@ POISON = "; ".join(
 ODD_KINDS = (
     ("ln -s old.txt src/link", "better"),
     ("ln -s ../outside src/away", "out_of_scope"),
-    ("ln -s ../../outside src/out", "out_of_scope"),
-    ("ln -s /etc/passwd src/out", "out_of_scope"),
     ("mkfifo src/pipe", "out_of_scope"),
     ("rm answer.json; mkfifo answer.json", "out_of_scope"),
-    ("mkdir -p src/.GIT; echo x > src/.GIT/config", "out_of_scope"),
-    ("echo x > src/git~1", "out_of_scope"),
     ("mkdir src/inner; cd src/inner; git init -q; echo x > file", "out_of_scope"),
-    ("echo x > src/module.pyc", "out_of_scope"),
     ("mkdir src/deep; chmod 000 src/deep", "better"),
     ("chmod 000 src/old.txt", "better"),
     ("rm -rf .git", "better"),
@@ -140,9 +135,3 @@ def test_a_flood_of_bytes_or_files_is_refused_before_it_is_read(project: Project
     )
     assert [record["reason"] for record in records] == ["out_of_scope"] * 3 + ["better"]
     assert "larger than 256 MiB" in records[0]["why"] and "more than 20000 files" in records[2]["why"]
-
-
-def test_a_flood_is_one_of_many_files_or_of_many_bytes() -> None:
-    flood = ChangeSize()
-    assert [bool(flood.add(MAX_BYTES // 2)) for _ in range(3)] == [False, False, True]
-    assert ChangeSize(files=MAX_FILES).add(0) == "the change has more than 20000 files"

@@ -1,36 +1,24 @@
 """Names that no candidate may plant: the table by itself, and through the real command line."""
 
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from project import Project, answer
-from shell_agent import better, play
 
-from goalseek.git.location import locate
-from goalseek.git.objects import Entry, TreeReader
-from goalseek.git.paths import looks_like_git
-from goalseek.git.repository import Repository
+from goalseek.git.paths import fold_name, looks_like_git
 from goalseek.manifest.tables import ScopeTable
-from goalseek.workspace.checkout import Changes
 from goalseek.workspace.forbidden_names import (
     RULES,
     STANDARD_LIBRARY,
     TreePaths,
-    doubles_back,
-    fold_name,
     forbidden_names,
     import_shadowing,
     instruction_part,
     output_hazards,
 )
-from goalseek.workspace.scope import build_scope, follow_link
-from goalseek.workspace.screening import Screening, TreeFiles
-
-JUDGE = {"answer.json": answer(1), "hidden/judge.sh": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'}
-EVERYTHING = {"writable": ["**", "!hidden"], "hidden": ["hidden/**"]}
+from goalseek.workspace.scope import build_scope, doubles_back, follow_link
 
 REFUSED = """conftest.py src/deep/conftest.py pytest.ini .pytest.ini tox.ini setup.cfg pyproject.toml .coveragerc
     sitecustomize.py lib/usercustomize.py usercustomize/__init__.py sitecustomize.cpython-311-x86_64-linux-gnu.so x.pth
@@ -137,188 +125,6 @@ def test_a_project_in_a_folder_of_agents_is_a_project_like_others() -> None:
     assert kinds == ["writable", "kept", "writable", "other"]
 
 
-PLANTED = {
-    "conftest.py": "touch conftest.py",
-    "tests/pytest.ini": "mkdir tests; touch tests/pytest.ini",
-    "sitecustomize.py": "touch sitecustomize.py",
-    "x.pth": "touch x.pth",
-    "x.pyc": "touch x.pyc",
-    ".gitattributes": "touch .gitattributes",
-    ".gitmodules": "touch .gitmodules",
-    "nested/.git/HEAD": "mkdir nested; cd nested; git init -q; touch x",
-    "module/.git": "mkdir module; echo gitdir: ../.git > module/.git",
-    "random.py": "touch random.py",
-    "src/json/__init__.py": "git mv src/ordinary src/json",
-    "src/ordinary/conftest.py": "mv src/ordinary/code.py src/ordinary/conftest.py",
-    "src/tool/__init__.py": "mkdir src/tool; touch src/tool/__init__.py",
-    "lines": "rm lines; mkdir lines; touch lines/conftest.py",
-    "json": "ln -s src/ordinary json",
-    "json.py": "ln -s answer.json json.py",
-    "out": "ln -s ../../x out",
-    "under": "ln -s src src/up; ln -s src/../../x under",
-    "Hidden": "mkdir Hidden; touch Hidden/x",
-    "ANSWER.json": "cp answer.json ANSWER.json",
-    "answer.json. ": "cp answer.json 'answer.json. '",
-    "hidden.": "mkdir hidden.; touch hidden./x",
-    "twice": "touch twice Twice",
-    "src/\u0065\u0301": "touch src/\u0065\u0301",
-}
-
-
-@pytest.mark.slow
-def test_each_is_refused_by_name_and_rule(make_project: Callable[..., Project]) -> None:
-    source = {"src/ordinary/__init__.py": "1\n", "src/ordinary/code.py": "1\n", "lines": "1\n", "src/\u00e9": "1\n"}
-    project = make_project(files={**JUDGE, **source, "src/tool.py": "1\n"})
-    records = play(
-        project,
-        *(f"{better(2)}; {step}" for step in PLANTED.values()),
-        better(3),
-        **{**EVERYTHING, "read_only": ["src/tool.py"]},
-    )
-    for name, record in zip(PLANTED, records, strict=False):
-        assert (record["outcome"], record["reason"]) == ("skipped", "out_of_scope"), (name, record)
-        assert name in record["why"], (name, record["why"])
-    assert records[-1]["outcome"] == "kept"
-
-
-def test_ordinary_work_and_existing_files_of_such_names_are_never_in_the_way(
-    make_project: Callable[..., Project],
-) -> None:
-    ours = dict.fromkeys(("src/Foo.py", "conftest.py", "random.py"), "1\n")
-    project = make_project(files={**JUDGE, **ours, ".gitignore": "*.egg-info/\n"})
-    steps = [
-        "mkdir src/pkg tests_new; touch src/utils.py src/pkg/__init__.py src/pkg/types.py tests_new/test_x.py",
-        "mkdir -p src/x.egg-info src/__pycache__; touch src/x.egg-info/PKG-INFO src/__pycache__/conftest.pyc",
-        "mv src/Foo.py src/foo.py; ln -s ../answer.json src/link",
-        "echo 2 > conftest.py; echo 2 > random.py; chmod +x random.py",
-    ]
-    records = play(project, *(f"{better(2 + number)}; {step}" for number, step in enumerate(steps)), **EVERYTHING)
-    assert [record["outcome"] for record in records] == ["kept"] * 4, [record["why"] for record in records]
-    added = ["src/pkg/__init__.py", "src/pkg/types.py", "src/utils.py", "tests_new/test_x.py"]
-    assert records[0]["changed_files"] == ["answer.json", *added]
-    assert records[3]["changed_files"] == ["answer.json", "conftest.py", "random.py"]
-
-
-def test_what_the_manifest_lists_by_name_may_be_added(make_project: Callable[..., Project]) -> None:
-    project = make_project(files={**JUDGE, "src/x": "1\n", "tox.ini": "1\n"})
-    scope = {**EVERYTHING, "writable": ["answer.json", "src/**", "conftest.py", "*.ini"]}
-    allowed, refused = play(project, f"{better(2)}; touch src/conftest.py", f"{better(3)}; touch src/tox.ini", **scope)
-    assert allowed["outcome"] == "kept" and "src/conftest.py" in allowed["changed_files"]
-    assert refused["reason"] == "out_of_scope" and "tox.ini" in refused["why"]
-
-
-TOUCHED = {
-    "a change": ("echo 2 >> AGENTS.md", "AGENTS.md"),
-    "a mode": ("chmod +x AGENTS.md", "AGENTS.md"),
-    "a removal": ("rm CLAUDE.md", "CLAUDE.md"),
-    "a folder that is removed": ("rm -r .claude", ".claude"),
-    "a folder that becomes a file": ("rm -r .claude; touch .claude", ".claude"),
-    "a folder that becomes a link": ("rm -r .claude; ln -s src .claude", ".claude"),
-    "a file that becomes a folder": ("rm AGENTS.md; mkdir AGENTS.md; touch AGENTS.md/x", "AGENTS.md"),
-    "a file that becomes a link": ("rm AGENTS.md; ln -s src/x AGENTS.md", "AGENTS.md"),
-    "another spelling": ("mv AGENTS.md agents.md", "agents.md"),
-    "another folder": ("mv AGENTS.md src/", "src/AGENTS.md"),
-    "a new file": ("touch src/GEMINI.md", "GEMINI.md"),
-    "a new link": ("ln -s src/x GEMINI.md", "GEMINI.md"),
-    "a new file in a folder that is there": ("touch .claude/settings.local.json", ".claude"),
-    "what a link leads to": ("echo 2 >> docs/house.md", "GEMINI.override.md is a link to it"),
-    "what is in the folder that a link leads to": ("touch docs/rules/new.md", ".opencode is a link to it"),
-    "a link on the way": ("ln -sf ../src/x docs/way.md", "GEMINI.override.md is a link to it"),
-}
-
-
-@pytest.mark.slow
-def test_instructions_of_agents_stay_as_they_are_unless_they_are_listed_by_name(
-    make_project: Callable[..., Project],
-) -> None:
-    files = dict.fromkeys(("AGENTS.md", "CLAUDE.md", ".claude/settings.json", "docs/house.md", "src/x"), "1\n")
-    project = make_project(files={**JUDGE, **files, "docs/rules/a.md": "1\n"})
-    (project.top / "docs/way.md").symlink_to("house.md")
-    (project.top / "GEMINI.override.md").symlink_to("docs/way.md")
-    (project.top / ".opencode").symlink_to("docs/rules")
-    project.commit()
-    touched = "touch AGENTS.md; cp CLAUDE.md x; cp x CLAUDE.md; rm x; touch .aider.chat.history.md"
-    steps = [*(step for step, _ in TOUCHED.values()), touched]
-    records = play(project, *(f"{better(number)}; {step}" for number, step in enumerate(steps, 2)), **EVERYTHING)
-    for (name, (_, part)), record in zip(TOUCHED.items(), records, strict=False):
-        assert (record["outcome"], record["reason"]) == ("skipped", "out_of_scope"), (name, record)
-        assert part in record["why"] and "in scope.writable if it is wanted" in record["why"], (name, record["why"])
-    assert (records[-1]["outcome"], records[-1]["changed_files"]) == ("kept", ["answer.json"]), records[-1]["why"]
-
-
-@pytest.mark.slow
-def test_instructions_that_are_listed_by_name_are_a_candidates_like_other_files(
-    make_project: Callable[..., Project],
-) -> None:
-    files = dict.fromkeys(("AGENTS.md", "CLAUDE.md", ".claude/settings.json", "docs/house.md"), "1\n")
-    project = make_project(files={**JUDGE, **files})
-    (project.top / "GEMINI.md").symlink_to("docs/house.md")
-    links = {"AGENTS.override.md": "two.md", "CLAUDE.local.md": "two.md", "GEMINI.local.md": "three.md"}
-    for name, target in links.items():
-        (project.top / name).symlink_to(f"docs/{target}")
-    project.commit()
-    steps = [
-        "echo 2 >> AGENTS.md; rm CLAUDE.md; touch .claude/x src; echo 2 >> docs/house.md",
-        "touch CLAUDE.md docs/three.md",
-        "rm GEMINI.md",
-        "touch docs/two.md",
-    ]
-    names = ["AGENTS.md", "CLAUDE.md", ".claude/**", "docs/house.md", "CLAUDE.local.md", "GEMINI.local.md"]
-    kept, again, *refused = play(
-        project,
-        *(f"{better(number)}; {step}" for number, step in enumerate(steps, 2)),
-        writable=["**", *names, "!hidden"],
-        hidden=["hidden/**"],
-    )
-    changed = [".claude/x", "AGENTS.md", "CLAUDE.md", "answer.json", "docs/house.md", "src"]
-    assert (kept["outcome"], kept["changed_files"]) == ("kept", changed), kept["why"]
-    assert again["outcome"] == "kept" and "docs/three.md" in again["changed_files"], again["why"]
-    assert [record["reason"] for record in refused] == ["out_of_scope"] * 2
-    assert "AGENTS.override.md is a link to it" in refused[1]["why"], "of two links one is not listed"
-
-
-LINKS = {
-    "ln -s ../hidden src/l": "src/l is a link to hidden",
-    "ln -s ../hidden/judge.sh src/l": "src/l is a link to hidden/judge.sh",
-    "ln -s .. src/l": "src/l is a link to .,",
-    "ln -s ../data src/l": "src/l is a link to data",
-    "ln -s ../data/open.txt src/l": "src/l is a link to data/open.txt",
-    "ln -s ../nothing src/l": "src/l is a link to nothing",
-    "ln -s theirs src/l": "src/l is a link to data",
-    "ln -s ../src/theirs/labels.txt src/l": "src/l is a link to data/labels.txt",
-    "ln -s round src/l": "src/l is a link that leaves the tree, or leads in a circle",
-    "ln -s out src/l": "src/l is a link that leaves the tree, or leads in a circle",
-    "ln -sfn ../hidden src/theirs": "src/theirs is a link to hidden",
-    "mkdir src/new; ln -s ../../hidden src/new/l": "src/new/l is a link to hidden",
-}
-
-
-@pytest.mark.slow
-def test_a_link_leads_to_what_is_the_candidates_or_it_is_refused(make_project: Callable[..., Project]) -> None:
-    files = {"src/code.py": "1\n", "src/deep/x": "1\n", "data/open.txt": "1\n", "data/labels.txt": "1\n"}
-    project = make_project(files={**JUDGE, **files})
-    for name, target in {"theirs": "../data", "round": "around", "around": "round", "out": "../../x"}.items():
-        (project.top / "src" / name).symlink_to(target)
-    project.commit()
-    good = "ln -s code.py src/a; ln -s deep src/b; ln -s ../src/later src/c; ln -s a src/d; touch src/out.py"
-    records = play(
-        project,
-        *(
-            f"{better(number)}; {step}"
-            for number, step in enumerate((*LINKS, good, "ln -s a src/e; touch src/code.py"), 2)
-        ),
-        writable=["answer.json", "src/**"],
-        hidden=["hidden/**", "data/labels.txt"],
-    )
-    for (step, why), record in zip(LINKS.items(), records, strict=False):
-        assert record["reason"] == "out_of_scope" and why in record["why"], (step, record["why"])
-    kept = [(record["outcome"], record["changed_files"]) for record in records[-2:]]
-    links = [f"src/{name}" for name in ("a", "b", "c", "d")]
-    assert kept == [("kept", ["answer.json", *links, "src/out.py"]), ("kept", ["answer.json", "src/e"])], records[-1][
-        "why"
-    ]
-
-
 def test_a_link_is_followed_as_the_kernel_does() -> None:
     links = {"a/up": "..", "b": "c", "c": "d/e", "round": "round", "out": "../x", "far": "/etc"}
 
@@ -328,21 +134,6 @@ def test_a_link_is_followed_as_the_kernel_does() -> None:
     assert end("a/l", "up/x") == ["a/up", "x"] and end("a/l", "../b/./x") == ["b", "c", "d/e/x"]
     assert end("l", ".") == [""] and end("a/l", "x//y/") == ["a/x/y"]
     assert [end("l", target) for target in ("round", "out", "far/x", "..")] == [[]] * 4
-
-
-def test_a_new_file_below_a_file_that_is_not_the_candidates_is_refused(project: Project) -> None:
-    repository = Repository(locate(project.top), "demo")
-    objects, scope = repository.objects, build_scope("", ScopeTable(writable=("**/x",)))
-    try:
-        tree, entry = project.git("rev-parse", "HEAD^{tree}"), Entry("100644", objects.write_bytes(b"new"))
-        files = {"other.txt/deep/x": entry, "new/x": entry}
-        changes, nothing = Changes(added=tuple(files)), lambda path: False
-        screened = Screening({}, TreeFiles(files, objects), objects, TreeReader(objects, tree), scope, nothing, {})
-        screened.screen(changes)
-        assert screened.refused == ["other.txt/deep/x lies below other.txt, which is not the candidate's to edit"]
-        assert screened.edits == {"new/x": entry}
-    finally:
-        repository.close()
 
 
 def test_what_a_command_hands_on_is_refused_where_a_later_one_would_look() -> None:

@@ -7,17 +7,11 @@ from shell_agent import better, play
 
 FOREIGN_EDITS = (
     ("echo mine > other.txt", "other.txt is not the candidate's to edit"),
-    ("rm notes/read.md", "notes/read.md"),
     ("mkdir hidden; echo 2 > hidden/labels.csv", "hidden/labels.csv"),
-    ("echo '*' >> .gitignore", ".gitignore"),
-    ("rm -r notes; ln -s /etc notes", "notes"),
-    ("rm other.txt; mkdir other.txt; echo 1 > other.txt/x", "other.txt"),
-    ("chmod +x other.txt", "other.txt"),
+    ("ln -sf hidden answer.json", "answer.json is a link to hidden"),
 )
 NO_EDITS = (
-    "touch other.txt",
     "echo mine > other.txt; git checkout --quiet other.txt",
-    "cp other.txt copy.txt; mv copy.txt other.txt; chmod 600 other.txt",
     "echo new > out/old.txt; echo more > out/new.txt",
 )
 
@@ -47,7 +41,7 @@ def test_edits_that_are_not_the_candidates_refuse_it_and_new_files_elsewhere_are
         *("echo 1 > stray", "echo new > out/old.txt"),
         **{"writable": ["answer.json"], "generated": ["out/**"], "hidden": ["hidden/**"]},
     )
-    refused, kept, (left_out, only_stray, only_generated) = records[:7], records[7:11], records[11:]
+    refused, kept, (left_out, only_stray, only_generated) = records[:3], records[3:5], records[5:]
     for (step, why), record in zip(FOREIGN_EDITS, refused, strict=True):
         assert (record["reason"], record["commit_hash"]) == ("out_of_scope", None), step
         assert why in record["why"], step
@@ -55,7 +49,7 @@ def test_edits_that_are_not_the_candidates_refuse_it_and_new_files_elsewhere_are
     assert "+mine" in patch and '+{"score": 2' in patch
     told = [(record["reason"], record["changed_files"], record["dropped_files"]) for record in kept]
     assert told == [("better", ["answer.json"], [])] * len(NO_EDITS)
-    assert (project.run_folder(8) / "changes.diff").read_text().count("diff --git") == 1
+    assert (project.run_folder(4) / "changes.diff").read_text().count("diff --git") == 1
     assert (left_out["outcome"], left_out["dropped_files"]) == ("kept", ["a/b/ä c", "stray.txt"])
     assert only_stray["reason"] == "no_change" and "stray" in only_stray["why"]
     assert only_generated["reason"] == "no_change"

@@ -187,7 +187,7 @@ class _Edits(Struct, frozen=True):
             "screening", lambda: (gitignore_matcher(entries, objects), linked_instructions(entries, objects, scope))
         )
         files, parent = FolderFiles(workspace.root, objects, snapshot), TreeReader(objects, parent_tree)
-        screening = Screening(entries, files, objects, parent, scope, ignored, linked)
+        screening = Screening(entries, files, parent, scope, ignored, linked)
         _refuse_credentials(screening, (*changes.added, *changes.changed), secrets, usage)
         screening.screen(changes)
         return screening, _write_diff(objects, parent_tree, screening, self.folder)
