@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import Project
 
-from goalseek.disk import add_own
 from goalseek.git.location import locate
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Entry, MissingObject, Objects, TreeReader, remove_scratch_files
@@ -122,12 +121,13 @@ def test_refs_move_all_or_none_and_only_from_where_they_should_be(project: Proje
 def test_scratch_files_of_dead_processes_go_and_those_of_living_ones_stay(opened: tuple[Project, Objects]) -> None:
     _, objects = opened
     dead = ["99999999-0", "index-99999999", "index-99999999.lock", "patched-99999999", "attributes-99999999-2.lock"]
-    for name in (*dead, "mine", "mine-99999999-x"):
+    kept = ["mine", "mine-99999999-x", f"{os.getpid()}-7", f"index-{os.getpid()}"]
+    for name in (*dead, *kept):
         (objects.scratch / name).touch()
     with objects.scratch_file("index") as own:
         own.touch()
-        remove_scratch_files([objects.git_dir])
-        assert sorted(path.name for path in objects.scratch.iterdir()) == sorted([own.name, "mine", "mine-99999999-x"])
+        remove_scratch_files([objects.git_dir, objects.git_dir.with_name("gone.git")])
+        assert sorted(path.name for path in objects.scratch.iterdir()) == sorted([own.name, *kept])
     assert not own.exists()
 
 
@@ -161,19 +161,6 @@ def test_a_merge_takes_gits_own_drivers_from_our_attributes_and_runs_no_program(
             merge_trees(objects, *trees)
     assert not ran.exists()
     assert not list(objects.scratch.iterdir())
-
-
-def test_scratch_files_of_the_dead_go_and_of_the_living_stay(tmp_path: Path, project: Project) -> None:
-    process = project.start("--version")
-    process.communicate(timeout=120)
-    add_own(tmp_path)
-    scratch = tmp_path / "objects.git" / "scratch"
-    scratch.mkdir(parents=True)
-    own, dead = os.getpid(), process.pid
-    for name in (f"{dead}-0", f"index-{dead}", f"index-{dead}.lock", f"{own}-7", f"index-{own}", "notes"):
-        (scratch / name).touch()
-    remove_scratch_files((tmp_path / "objects.git", tmp_path / "gone.git"))
-    assert sorted(path.name for path in scratch.iterdir()) == sorted([f"{own}-7", f"index-{own}", "notes"])
 
 
 def test_a_large_patch_is_held_no_more_than_a_few_times(opened: tuple[Project, Objects]) -> None:

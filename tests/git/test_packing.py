@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from project import Project, answer, copy_folder
+from project import Project, Projects, answer, copy_folder
 
 from goalseek.git import packing
 from goalseek.git.location import locate
@@ -21,34 +21,25 @@ pytestmark = pytest.mark.slow
 TRACED = "rename,unlink,fsync,mkdir,link"
 
 
-@pytest.fixture(scope="module")
-def climbs() -> dict[str, Project]:
-    """One climb for each object format, which the tests copy."""
-    return {}
-
-
-@pytest.fixture(params=["sha1", "sha256"])
-def climbed(
-    request: pytest.FixtureRequest,
-    climbs: dict[str, Project],
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Project:
+def make(top: Path, object_format: str) -> Project:
     """Keeps and reverts, in a repository that has loose, dangling, stashed, staged and packed objects of its own."""
-    if request.param not in climbs:
-        project = Project.make(tmp_path_factory.mktemp("climbs") / "repository", object_format=request.param)
-        project.git("repack", "-q", "-a", "-d")
-        project.write({"other.txt": "packed no more\n"})
-        project.commit("loose")
-        project.set_moves(*(answer(score) for score in (2, 1.5, 3, 1.6, 4, 1.7, 1.8)), answer(5), answer(1.9))
-        project.climb("iterate", "-n", "7")
-        for number in (1, 2):
-            project.write({"other.txt": f"stashed {number}\n"})
-            project.git("stash", "--quiet")
-        project.write({"other.txt": "never committed\n"})
-        project.git("add", "other.txt")
-        climbs[request.param] = project
-    return climbs[request.param].copy(tmp_path / "repository")
+    project = Project.make(top, object_format=object_format)
+    project.git("repack", "-q", "-a", "-d")
+    project.write({"other.txt": "packed no more\n"})
+    project.commit("loose")
+    project.set_moves(*(answer(score) for score in (2, 1.5, 3, 1.6, 4, 1.7, 1.8)), answer(5), answer(1.9))
+    project.climb("iterate", "-n", "7")
+    for number in (1, 2):
+        project.write({"other.txt": f"stashed {number}\n"})
+        project.git("stash", "--quiet")
+    project.write({"other.txt": "never committed\n"})
+    project.git("add", "other.txt")
+    return project
+
+
+@pytest.fixture
+def climbed(request: pytest.FixtureRequest, made_once: Projects, tmp_path: Path) -> Project:
+    return made_once(make, tmp_path / "repository", getattr(request, "param", "sha1"))
 
 
 @pytest.fixture
@@ -59,17 +50,19 @@ def repository(climbed: Project) -> Iterator[Repository]:
 
 
 def loose(project: Project) -> set[str]:
-    """The names of the loose objects."""
     return {path.parent.name + path.name for path in project.top.glob(".git/objects/??/*")}
 
 
-def packs(project: Project) -> list[str]:
-    """The files of the packs."""
-    return sorted(path.name for path in project.top.glob(".git/objects/pack/*"))
+def packs(project: Project) -> set[str]:
+    return {path.name for path in project.top.glob(".git/objects/pack/*")}
+
+
+def packed(project: Project, index: str) -> set[str]:
+    lines = project.git("verify-pack", "-v", str(project.top / ".git/objects/pack" / index)).splitlines()
+    return {name for name in (line.split(" ")[0] for line in lines) if len(name) >= 40 and name.isalnum()}
 
 
 def reachable(project: Project, *revisions: str) -> set[str]:
-    """Every object that the revisions reach."""
     return set(project.git("rev-list", "--objects", "--no-object-names", *revisions).split())
 
 
@@ -80,7 +73,6 @@ def ours(project: Project) -> set[str]:
 
 
 def pack(repository: Repository, every: int = 1) -> bool:
-    """Packs where due, and nothing may fail."""
     told: list[str] = []
     seq = int(repository.git("rev-list", "--count", "--first-parent", repository.ledger_ref)) - 2
     done = pack_when_due(repository, seq, told.append, every)
@@ -88,21 +80,27 @@ def pack(repository: Repository, every: int = 1) -> bool:
     return done
 
 
+@pytest.mark.parametrize("climbed", ["sha1", "sha256"], indirect=True)
 def test_all_of_ours_is_packed_and_nothing_of_the_users(climbed: Project, repository: Repository) -> None:
     dangling = climbed.git("hash-object", "-w", "--stdin", stdin=b"nobody reaches this\n")
-    before, own, users = loose(climbed), ours(climbed), climbed.users()
-    had = packs(climbed)
+    before, own, users, had = loose(climbed), ours(climbed), climbed.users(), packs(climbed)
     assert own <= before and len(own) > 25
     assert pack(repository)
     assert loose(climbed) == before - own
     assert dangling in loose(climbed)
-    new = [name for name in packs(climbed) if name not in had]
-    assert [Path(name).suffix for name in new] == [".idx", ".pack"] and set(had) <= set(packs(climbed))
-    inside = climbed.git("verify-pack", "-v", str(climbed.top / ".git/objects/pack" / new[0])).splitlines()
-    assert {line.split(" ")[0] for line in inside if line[:4].isalnum() and len(line.split(" ")[0]) >= 40} == own
+    index, pack_file = sorted(packs(climbed) - had)
+    assert index.endswith(".idx") and pack_file.endswith(".pack") and had <= packs(climbed)
+    assert packed(climbed, index) == own
     assert climbed.users() == users
     assert "missing" not in climbed.git("fsck", "--full", "--strict")
     assert climbed.run("audit").exit_code == 0
+    first = packs(climbed)
+    climbed.climb("iterate", "-n", "2")
+    before = loose(climbed)
+    new = ours(climbed) & before
+    assert pack(repository) and loose(climbed) == before - new
+    index, _ = sorted(packs(climbed) - first)
+    assert packed(climbed, index) == new and len(new) >= 8, "the next pack holds what is new only"
 
 
 def test_what_the_user_took_over_or_has_in_an_older_commit_stays_loose(
@@ -131,24 +129,10 @@ def test_it_is_done_when_enough_has_gathered_and_how_far_it_was_is_remembered(
     assert not pack(repository, every=100)
     assert packs(climbed) == had
     assert pack(repository, every=9), "a run, a baseline and seven more"
-    refs = repository.refs()
-    assert from_line(PackingState, (repository.own / "packed.json").read_bytes()) == PackingState(
-        8, refs.ledger or "", refs.tip or ""
-    )
+    refs, state = repository.refs(), from_line(PackingState, (repository.own / "packed.json").read_bytes())
+    assert state == PackingState(8, refs.ledger or "", refs.tip or "")
     assert not pack(repository, every=1)
     assert pack(repository, every=0) and len(packs(climbed)) == len(had) + 2, "there is nothing new"
-
-
-def test_the_next_pack_holds_what_is_new_only(climbed: Project, repository: Repository) -> None:
-    pack(repository)
-    first = set(packs(climbed))
-    climbed.climb("iterate", "-n", "2")
-    before, own = loose(climbed), ours(climbed)
-    new = own & before
-    assert pack(repository) and loose(climbed) == before - new
-    (index,) = [name for name in packs(climbed) if name not in first and name.endswith(".idx")]
-    inside = climbed.git("verify-pack", "-v", str(climbed.top / ".git/objects/pack" / index)).splitlines()
-    assert len([line for line in inside if line.split(" ")[0] in new]) == len(new) >= 8
 
 
 def test_git_processes_that_were_open_go_on(climbed: Project, repository: Repository) -> None:
