@@ -1,24 +1,31 @@
-"""The calls that the next record pays for, as they are stored: what each is charged, and in which session it was."""
+"""The calls that the next record pays for: what each is charged, sums with unknown costs, and the agents' own caps."""
 
 import json
 import signal
 import subprocess
+from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fake_agents import APPROVES, SCORES, SCORING, Fakes
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from project import Project, answer, home
+from project import Project, Projects, answer, home
 from records import iteration
 from reviewing import REPORT, USAGE, tokens
+from test_watch import climb
 
+from goalseek.humanize import format_cost, format_dollars
 from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, Seal
 from goalseek.ledger.standing import Standing
+from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Session
-from goalseek.proposal.usage import MEDIAN_ITERATIONS, UsageLog, killed_call_usage, median_call
+from goalseek.proposal import call
+from goalseek.proposal.usage import MEDIAN_ITERATIONS, UsageLog, forecast_cost, killed_call_usage, median_call
 from goalseek.records import IterationRecord
-from goalseek.values import Attempt, Usage
+from goalseek.values import Attempt, Usage, from_plain, to_plain
 
 USUAL = Usage(50, 20, 10, 0.1)
 NOTHING = Usage()
@@ -297,3 +304,143 @@ def test_a_provider_that_starts_no_program_spends_nothing(project: Project) -> N
     project.set_moves(answer(2))
     record = project.climb()[-1]
     assert tokens(record) == 0 and not (project.run_folder(1) / "calls.json").exists()
+
+
+COSTS = st.none() | st.just(0.0) | st.floats(0.01, 100)
+SUMMANDS = st.builds(Usage, COUNTS, COUNTS, COUNTS, COSTS, st.booleans(), COSTS)
+TOLD, UNTOLD = Usage(10, cost_usd=4.1), Usage(5)
+
+
+@given(st.lists(SUMMANDS, min_size=2, max_size=4))
+def test_a_sum_says_what_it_lacks_in_whatever_order(usages: list[Usage]) -> None:
+    totals = [Usage.total(order) for order in permutations(usages)]
+    lacks = any(usage.tokens and not usage.has_cost for usage in usages)
+    has_dollars = any(usage.cost_usd or usage.about_usd for usage in usages)
+    assert {total.cost_is_partial for total in totals} == {lacks and has_dollars}
+    assert {total.has_cost for total in totals} == {has_dollars or (not lacks and totals[0].has_cost)}
+
+
+def test_only_a_partial_cost_is_stored_as_one_and_old_records_are_none() -> None:
+    assert "cost_is_partial" not in to_plain(TOLD) and not from_plain(Usage, to_plain(TOLD)).cost_is_partial
+    partial = TOLD.plus(UNTOLD)
+    assert to_plain(partial)["cost_is_partial"] is True and from_plain(Usage, to_plain(partial)) == partial
+    assert Usage(cost_usd=0.0).plus(UNTOLD).cost_usd is None, "nothing was refused for nothing"
+
+
+def test_dollars_below_a_cent_keep_two_digits_and_unknown_ones_are_said() -> None:
+    amounts = (0, 0.0000123, 0.0042, 0.0095, 0.01, 4.1, 1234.5)
+    assert [format_dollars(amount) for amount in amounts] == [
+        "$0.00", "$0.000012", "$0.0042", "$0.0095", "$0.01", "$4.10", "$1,234.50",
+    ]  # fmt: skip
+    assert format_cost(TOLD) == "$4.10" and format_cost(UNTOLD) == "unknown"
+    assert format_cost(TOLD.plus(UNTOLD)) == "at least $4.10"
+    both = Usage(1, cost_usd=1, estimated=True).plus(Usage(1, about_usd=0.5)).plus(UNTOLD)
+    assert format_cost(both) == "at least about $1.00 and about $0.50 by subscription"
+
+
+def test_a_forecast_from_partial_costs_is_the_least() -> None:
+    seconds = {"PLAN": 3600.0}
+    told, untold = (iteration(1, 1, "kept", "better", usage=usage, seconds=seconds) for usage in (TOLD, UNTOLD))
+    assert "tokens, $32.80" in forecast_cost([told, told], Limits())
+    assert "tokens, at least $32.80" in forecast_cost([told, untold], Limits())
+
+
+def test_the_usual_call_of_a_first_iteration_is_what_its_other_calls_told(tmp_path: Path) -> None:
+    calls = made(tmp_path, usual=Usage())
+    calls.answers = {CheckpointName("plan"): Usage(1290, cost_usd=0.5), CheckpointName("review"): Usage()}
+    calls.add("APPLY_CHANGE")
+    calls.note(cut_short=True)
+    calls.note_failure("APPLY_CHANGE", "its time was up", Usage(10))
+    calls.answers = {}
+    assert calls.spending().usage == Usage(1290, cost_usd=0.5, estimated=True)
+
+
+ROLLOUT = """
+import pathlib, time
+place = pathlib.Path(home, ".codex/sessions/2026/rollout-1-" + session + ".jsonl")
+place.parent.mkdir(parents=True, exist_ok=True)
+total = {"input_tokens": 500, "cached_input_tokens": 100, "output_tokens": 50}
+info = {"total_token_usage": total}
+place.write_text(json.dumps({"type": "event_msg", "payload": {"type": "token_count", "info": info}}) + "\\n")
+print(json.dumps({"type": "thread.started", "thread_id": session}), flush=True)
+open(%r, "w").close()
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def agents(make_project: Projects) -> Projects:
+    """Makes a project with these agents, whose edit is a score."""
+
+    def make(provider: dict[str, Any], **tables: Any) -> Project:
+        scope = {"writable": ["answer.json"], "hidden": ["hidden/**"]}
+        manifest = {"scope": scope, "provider": provider, "sandbox": {"mode": "none"}, **tables}
+        return make_project(files=SCORES, manifest=manifest)
+
+    return make
+
+
+def hanging(fake: Fakes) -> None:
+    """A codex that hangs in its second call, once its session has used 550 tokens."""
+    fake("codex", SCORING, _1=f"run {ROLLOUT % str(home('waiting'))}")
+
+
+@pytest.mark.slow
+def test_a_sum_of_two_agents_of_which_one_tells_no_dollars_is_a_least_everywhere(fake: Fakes, agents: Projects) -> None:
+    fake("codex", SCORING), fake("claude", SCORING, always=APPROVES)
+    review = {"provider": "claude", "criteria": ["It is short."]}
+    project = agents({"name": "codex"}, review=review, limits={"cost_usd": 0.6})
+    ended = project.run("iterate", "-n", "4")
+    usage = project.iterations()[-1]["usage"]
+    assert (usage["cost_usd"], usage["cost_is_partial"]) == (0.25, True)
+    assert "limits.cost_usd counts only the cost that is known: some calls do not report it" in ended.stderr
+    assert "cannot end this run" not in ended.stderr and len(project.iterations()) == 1 + 2
+    assert " · at least $0.50, $0.25 a kept change · " in ended.stdout, ended.stdout
+    assert "tokens, at least $0.50; a kept change 300 tokens, at least $0.25" in project.check("status")
+    assert " out, at least $0.25\n" in project.check("show", "1")
+    assert "at least $0.50" in project.check("report", "-o", "-", "--format", "md")
+
+
+@pytest.mark.slow
+def test_a_refused_agents_nothing_does_not_make_the_next_ones_cost_known(fake: Fakes, agents: Projects) -> None:
+    fake("claude", SCORING, always="auth"), fake("codex", SCORING)
+    project = agents({"name": "claude", "fallback": [{"name": "codex"}]}, limits={"cost_usd": 5})
+    ended = project.run("iterate", "-n", "2")
+    assert [record["usage"]["cost_usd"] for record in project.iterations()[1:]] == [None, None]
+    assert "limits.cost_usd cannot end this run" in ended.stderr
+
+
+@pytest.mark.slow
+def test_agents_that_can_stop_themselves_hear_what_is_left(fake: Fakes, agents: Projects) -> None:
+    claude = fake("claude", SCORING)
+    project = agents({"name": "claude"}, limits={"cost_usd": 2})
+    project.climb()
+    said = [call["argv"][call["argv"].index("--max-budget-usd") + 1] for call in claude.calls]
+    assert said == ["2.000000", "1.750000"]
+    project.set_manifest({"provider": {"name": "claude"}, "sandbox": {"mode": "none"}})
+    project.climb()
+    assert "--max-budget-usd" not in claude.calls[-1]["argv"]
+
+
+@pytest.mark.slow
+def test_a_call_that_died_with_goalseek_is_charged_what_the_session_in_its_home_tells(
+    fake: Fakes, agents: Projects
+) -> None:
+    hanging(fake)
+    project = agents({"name": "codex"})
+    project.kill_when(home("waiting"), "iterate")
+    record = project.climb()[-1]
+    assert (record["outcome"], tokens(record)) == ("kept", 100 + 450 + 100), record["notes"]
+    assert "ended without an answer; it counts as 450 tokens" in record["notes"][0]
+
+
+@pytest.mark.slow
+def test_a_running_agent_is_ended_by_what_its_session_file_tells(
+    fake: Fakes, agents: Projects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call, "LOOK_SECONDS", 0.2)
+    hanging(fake)
+    project = agents({"name": "codex"}, limits={"tokens": 540})
+    ended = climb(project, count=1)
+    assert ended.stop and ended.stop.reason == "tokens" and len(ended.records) == 1, "the baseline"
+    assert "limits.tokens = 540 is reached, 550 spent" in ended.stop.why
