@@ -89,9 +89,9 @@ def climb_killed(jobs: int, target: str, seed: int) -> int:
     module = one_at_a_time if jobs == 1 else several
     with own_home() as folder, patch.object(module, "kill", counted):
         if jobs == 1:
-            one_at_a_time.test_it_ends_as_if_nothing_had_been(folder, target, seed)
+            one_at_a_time.test_it_ends_as_if_nothing_had_been(folder, (target,), seed)
         else:
-            several.test_nothing_is_lost_nor_counted_or_paid_twice(folder, target, seed)
+            several.test_nothing_is_lost_nor_counted_or_paid_twice(folder, (target,), seed)
     return kills
 
 

@@ -100,22 +100,6 @@ def test_not_where_it_is_not_wished_until_a_person_asks_for_it(kept: Project) ->
 
 
 @pytest.mark.slow
-def test_a_killed_settling_goes_on_with_the_runs_that_are_owed_and_is_done_once(place: Path) -> None:
-    project = make_noisy(place, 1)
-    assert not of_kind(project, "settle"), "the end of an invocation is not that of a run"
-    before = len(journal()) + 1  # the second candidate is worse at first sight
-    home("during").write_text(
-        f'if [ "$(wc -l < "$HOME/journal")" -eq {before + 3} ]; then touch "$HOME/there"; sleep 60; fi\n'
-    )
-    project.kill_when(home("there"), "iterate", "--forever")
-    home("during").unlink()
-    project.climb("iterate", "--forever")
-    assert len(journal()) == before + 6 + 1
-    project.climb("iterate", "--forever")
-    assert len(of_kind(project, "settle")) == 1 and len(journal()) == before + 6 + 1
-
-
-@pytest.mark.slow
 def test_time_is_kept_for_it_with_less_there_are_fewer_pairs_and_with_none_it_is_left_to_a_person(place: Path) -> None:
     project = make_noisy(place, limits={"time": "1h"})
     project.write({"hidden/judge.sh": NOISY.replace("base=", "sleep 0.8\nbase=", 1)})

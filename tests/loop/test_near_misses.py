@@ -251,21 +251,6 @@ def test_step_goes_phase_by_phase_and_what_was_begun_is_finished(stacking: Proje
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STORED)
-def test_killed_after_any_step_it_goes_on_with_the_same_set_and_asks_nobody(stacking: Project, name: str) -> None:
-    stacking.set_agent('echo "called" >> "$HOME/calls"\n', {**MANIFEST, "limits": {"iterations": 9}})
-    stacking.kill_when(stacking.run_folder(9) / f"{name}.json", "iterate", "-n", "1")
-    records = stacking.climb("iterate", "-n", "9")[1:]
-    assert len(records) == 9
-    assert (records[8]["outcome"], records[8]["stacked"], records[8]["metric"]["value"]) == ("kept", [6, 8], 15)
-    assert not home("calls").exists()
-    runs = home("journal").read_text().split().count("9")
-    assert runs == 1 or (name in STORED[:4] and runs == 2)
-    assert stacking.git("rev-parse", "goalseek/demo") == records[8]["commit_hash"]
-    stacking.check("audit")
-
-
-@pytest.mark.slow
 def test_one_that_a_new_run_gives_up_is_recorded_as_what_it_was(stacking: Project) -> None:
     stacking.step_until((stacking.run_folder(9) / "candidate.json").exists)
     given_up, following = stacking.climb("iterate", "--new", "-n", "2")[-2:]

@@ -16,7 +16,6 @@ from fake_agents import Fake
 from project import Project, Projects, home
 from reviewing import CRITERIA, FILES, REPORT, asked, command, killed, measured, outcome, scores, tokens
 from skips import levels
-from test_repair import killed_when_stored
 
 pytestmark = pytest.mark.slow
 
@@ -378,40 +377,6 @@ def test_a_request_that_its_author_makes_nothing_of_reverts(reviewed: Projects) 
         assert outcome(record) == ("reverted", "review_rejected") and "asks for changes" in record["why"]
         assert tokens(record) == 100 * (1 + len(bad))
     assert len(asked("reviews")) == len(nothing) and content(project) == '{"score": 1}'
-    project.check("audit")
-
-
-@pytest.mark.parametrize("where", ["author", "review"])
-def test_killed_in_a_cycle_it_goes_on_there(reviewed: Projects, where: str) -> None:
-    hang = '[ -e "$HOME/waiting" ] || { touch "$HOME/waiting"; sleep 60; }\n'
-    edits = [REPORT + scores(2), REPORT + scores(3), REPORT + scores(3)]
-    words = [REPORT + ASKS, REPORT + APPROVES, REPORT + APPROVES]
-    (edits if where == "author" else words)[1] = hang
-    project = reviewed(*words, edits=tuple(edits))
-    killed(project, signal.SIGKILL)
-    record = project.climb("iterate", "-n", "1")[-1]
-    assert (record["iteration"], *outcome(record), record["metric"]["value"]) == (1, "kept", "better", 3)
-    calls = (3, 2) if where == "author" else (2, 3)
-    assert (len(asked("authors")), len(asked("reviews"))) == calls and measured() == ["0", "1", "1"]
-    assert tokens(record) == 500 and "ended without an answer" in "; ".join(record["notes"])
-    project.check("audit")
-
-
-STORED = ["verdict", "review", "change-2", "candidate-2", "evidence-2", "verdict-2", "review-2", "record"]
-
-
-@pytest.mark.parametrize("stored_last", STORED)
-def test_killed_after_any_stored_answer_of_a_cycle_it_goes_on_there_and_calls_nobody_twice(
-    reviewed: Projects, stored_last: str, tmp_path: Path
-) -> None:
-    project = reviewed(ASKS, REJECTS, edits=(scores(2), scores(3), scores(4)))
-    killed_when_stored(project, stored_last, tmp_path)
-    record = project.climb("iterate", "-n", "1")[1]
-    assert (record["iteration"], *outcome(record), len(record["attempts"])) == (1, "reverted", "review_rejected", 1)
-    assert len(commits(project)) == 4
-    assert (len(asked("authors")), len(asked("reviews"))) == (2, 2)
-    reviews = sorted(path.name for path in (project.run_folder(1) / "reviews").iterdir())
-    assert reviews == ["1.md", "2.md"] and not any("ended without an answer" in note for note in record["notes"])
     project.check("audit")
 
 

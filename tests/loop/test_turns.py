@@ -75,30 +75,6 @@ def test_after_a_plateau_the_next_has_its_turn_and_stays_once_it_has_kept_a_chan
         assert "110%" in text and "command c" in text and "the turn of" in text, ending
 
 
-@pytest.mark.slow
-def test_a_climb_that_is_killed_in_a_turn_or_between_any_two_phases_has_the_same_turns(
-    project: Project, make_project: Projects, tmp_path: Path
-) -> None:
-    def make(made: Project, mark: Path) -> Project:
-        hangs_once = f"[ -e {mark} ] || {{ touch {mark}; sleep 60; }}\n{STUCK}"
-        return rotating(made, STUCK, b=hangs_once, c=AGENT % 3)
-
-    mark = tmp_path / "undisturbed"
-    mark.touch()
-    undisturbed = make(project, mark).climb("iterate", "-n", "4")
-    stepped = make(make_project("stepped"), mark)
-    stepped.step_until(lambda: len(stepped.iterations()) == 3)
-    stepped.step_until(lambda: len(stepped.iterations()) == 5)
-    killed = make(make_project("killed"), tmp_path / "killed-there")
-    killed.kill_when(tmp_path / "killed-there", "iterate", "-n", "4")
-    assert len(killed.iterations()) == 2
-    killed.climb("iterate", "-n", "1")
-    killed.climb("iterate", "-n", "2")
-    for made in (stepped, killed):
-        assert turns(made.iterations()) == turns(undisturbed) == [(name, name) for name in ("command", "b", "c", "c")]
-        assert notes_of_turns(made.iterations()) == notes_of_turns(undisturbed)
-
-
 def test_status_names_the_provider_of_the_command_line(project: Project) -> None:
     rotating(project, STUCK, b=STUCK).set_moves('{"score": 0.5}\n')
     tables = tomllib.loads(project.manifest.read_text())

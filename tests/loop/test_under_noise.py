@@ -109,23 +109,6 @@ def test_each_side_has_its_bench_and_evidence_that_was_stored_without_its_verdic
     assert len({line.split(" ")[1] for line in runs}) == 2, runs
 
 
-@pytest.mark.parametrize("killed_at", [2, 7, 8])
-@pytest.mark.slow
-def test_a_killed_session_makes_only_the_runs_that_are_still_owed(noisy: Project, killed_at: int) -> None:
-    noisy.set_moves(answer(90))
-    noisy.set_manifest({"metric": SHORT})
-    home("during").write_text(
-        f'if [ "$(wc -l < "$HOME/journal")" -eq {killed_at} ]; then touch "$HOME/there"; sleep 60; fi\n'
-    )
-    noisy.kill_when(home("there"), "iterate")
-    home("during").unlink()
-    baseline, kept = noisy.climb()
-    made = [run["seed"] for record in (baseline, kept) for run in record["runs"]]
-    ran = [int(line.split(" ")[1]) for line in journal()]
-    assert ran[killed_at - 1] == ran[killed_at]  # the one that was killed, with its seed
-    assert ran[: killed_at - 1] + ran[killed_at:] == made
-
-
 def test_an_incumbent_that_fails_stops_and_says_so_and_goes_on_when_mended(noisy: Project) -> None:
     noisy.set_moves(answer(90))
     noisy.set_manifest({"metric": SHORT})

@@ -1,7 +1,8 @@
 """SIGKILL at random instants, again and again, of one and the same climb until it is done.
 
-The instants are seeded, and spread over what this machine needs: a start, and a few iterations after it; or a tracer
-tells of each rename, link and fsync of the programs that goalseek started, and at a random one the group is killed.
+The instants are seeded, and spread over what this machine needs: a start, and a few iterations after it. The tool is
+killed, its process group, everything of this home, or a git alone; or a tracer tells of each effect of the programs
+that goalseek started, and after a random one the group is killed.
 """
 
 from __future__ import annotations
@@ -12,86 +13,73 @@ import random
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from killing import assert_same, assert_sound, climbing, forget_picture, kill, start
 from project import Project, home, living
 
-ITERATIONS = 30
-KILLS_LEAST = 12
+ITERATIONS = 16
+KILLS_LEAST = 8
 KILLS_MOST = 60
-FEWER, FEWEST = 16, 10
+FEW = 10
+WAYS = ("tool", "group", "everything", "git", "effect")
 EFFECTS = "rename,link,linkat,unlink,fsync,mkdir,rmdir,ftruncate,pwrite64,symlink,openat"
 AT_A_TIME = 2.0
-pytestmark = pytest.mark.usefixtures("same_dates")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("same_dates")]
 
 
-def undisturbed(tmp_path: Path, iterations: int = ITERATIONS) -> tuple[Project, Callable[[random.Random], float]]:
-    """A climb to its end, and what draws the seconds after which the next one is killed."""
-    project = climbing(tmp_path / "undisturbed", iterations)
+@pytest.mark.needs("strace")
+def test_it_ends_as_if_nothing_had_been(tmp_path: Path, ways: Sequence[str] = WAYS, seed: int = 0) -> None:
+    """benchmarks/kills.py has the other seeds."""
+    calm = climbing(tmp_path / "undisturbed", ITERATIONS)
     began = time.monotonic()
-    project.climb("iterate", "--forever")
+    calm.climb("iterate", "--forever")
     ended = time.monotonic()
-    project.climb("iterate", "--forever")  # its limit is reached: this is what a start costs
+    calm.climb("iterate", "--forever")  # its limit is reached: this is what a start costs
     opening = time.monotonic() - ended
-    each = max(ended - began - opening, 0.0) / (iterations + 1)
-    assert len(project.iterations()) == iterations + 1
-    return project, lambda dice: dice.uniform(0.3 * opening, opening + AT_A_TIME * each)
+    each = max(ended - began - opening, 0.0) / (ITERATIONS + 1)
+    assert len(calm.iterations()) == ITERATIONS + 1
 
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1))  # benchmarks/kills.py has the others
-@pytest.mark.parametrize("target", ["tool", "group", "everything"])
-def test_it_ends_as_if_nothing_had_been(tmp_path: Path, target: str, seed: int) -> None:
-    calm, draw = undisturbed(tmp_path)
-    dice, kills = random.Random(f"{target} {seed}"), 0
     project = climbing(tmp_path / "killed", ITERATIONS)
-    users, done, pace = project.users(), 0, 1.0
-    while kills < KILLS_MOST and done <= ITERATIONS:
-        started = start(project, "iterate", "--forever")
-        time.sleep(pace * draw(dice))
-        kills += kill(started, target)
+    users, dice, done, pace = project.users(), random.Random(f"{ways} {seed}"), 0, 1.0
+    kills: Counter[str] = Counter()
+    while kills.total() < KILLS_MOST and done <= ITERATIONS:
+        way = dice.choice(ways)
+        seconds = pace * dice.uniform(0.3 * opening, opening + AT_A_TIME * each)
+        if way == "git":
+            kills[way] += kill_child(project, seconds, dice, lambda command: command.startswith("git "))
+        elif way == "effect":
+            kills[way] += killed_after(project, tmp_path / "trace", dice.randint(1, 30))
+        else:
+            started = start(project, "iterate", "--forever")
+            time.sleep(seconds)
+            kills[way] += kill(started, way)
         forget_picture(project)
         before, done = done, len(project.iterations())
         pace *= 0.7 if done - before > AT_A_TIME else 1.05 if done == before else 1.0  # the load of a machine changes
     project.climb("iterate", "--forever")
-    assert kills >= KILLS_LEAST, "the climb was over before it could be killed"
+    assert kills.total() >= KILLS_LEAST, "the climb was over before it could be killed"
     assert_same(project, calm)
     assert project.users() == users
     assert_sound(project)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-def test_a_git_that_is_killed_changes_nothing_of_what_comes_out(tmp_path: Path, seed: int) -> None:
-    calm, draw = undisturbed(tmp_path, FEWER)
-    dice, kills = random.Random(seed), 0
-    project = climbing(tmp_path / "killed", FEWER)
-    while kills < KILLS_MOST and len(project.iterations()) <= FEWER:
-        kills += kill_child(project, draw(dice), dice, lambda command: command.startswith("git "))
-        forget_picture(project)
-    project.climb("iterate", "--forever")
-    assert kills >= FEWER / 2, "no git was killed"
-    assert_same(project, calm)
-    assert_sound(project)
-
-
-@pytest.mark.slow
 def test_an_agent_or_a_verifier_that_is_killed_costs_its_own_iteration_at_most(tmp_path: Path) -> None:
     dice, kills = random.Random("programs"), 0
-    project = climbing(tmp_path / "killed", FEWER)
+    project = climbing(tmp_path / "killed", FEW)
     for script in (home() / "agent.sh", project.folder / "hidden" / "judge.sh"):
         script.write_text("sleep 0.1\n" + script.read_text())
     project.commit("slower")
     project.climb()
-    while kills < KILLS_MOST and len(project.iterations()) <= FEWER:
+    while kills < KILLS_MOST and len(project.iterations()) <= FEW:
         script = ("agent.sh", "judge.sh")[kills % 2]
         kills += kill_child(project, dice.uniform(0, 0.05), dice, lambda command, script=script: script in command)
     assert kills >= 4, "no program was killed"
     records = project.climb("iterate", "--forever")
-    assert len(records) == FEWER + 1
+    assert len(records) == FEW + 1
     assert {"provider_failed", "verify_failed"} <= {record["reason"] for record in records}
     assert_sound(project)
 
@@ -135,19 +123,3 @@ def killed_after(project: Project, told_of: Path, effects: int) -> bool:
         for _ in lines:  # the tracer's last words
             pass
     return was_killed and effects <= 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.needs("strace")
-def test_killed_after_an_effect_of_a_child_it_ends_as_if_nothing_had_been(tmp_path: Path, seed: int) -> None:
-    calm, _ = undisturbed(tmp_path, FEWEST)
-    dice, kills = random.Random(seed), 0
-    project = climbing(tmp_path / "killed", FEWEST)
-    while kills < KILLS_MOST and len(project.iterations()) <= FEWEST:
-        kills += killed_after(project, tmp_path / "trace", dice.randint(1, 30))
-        forget_picture(project)
-    project.climb("iterate", "--forever")
-    assert kills >= 15, "the climb was over before it could be killed"
-    assert_same(project, calm)
-    assert_sound(project)

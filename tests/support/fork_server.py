@@ -22,6 +22,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import effects
+
 from goalseek.sandbox.reaper import receive, send
 
 LOADED = ("pydantic", "rich.text", "rich.table", "jmespath", "tomli_w")
@@ -43,10 +45,16 @@ class ForkServer:
             )
 
     def start(
-        self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], descriptors: tuple[int, int]
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        descriptors: tuple[int, int],
+        watch: Sequence[Any] = (),
     ) -> int:
-        """Starts goalseek with stdout and stderr; gives the number of its process."""
+        """Starts goalseek with stdout and stderr; gives the number of its process. ``watch`` is for ``effects``."""
         message = {"arguments": list(arguments), "folder": os.fsdecode(folder), "environment": dict(environment)}
+        message["watch"] = list(watch)
         send(self.channel, message, descriptors)
         return int(self._heard()["started"])
 
@@ -115,6 +123,9 @@ def _become(message: Mapping[str, Any], descriptors: Sequence[int]) -> None:
         sys.argv = ["goalseek", *message["arguments"]]
         from goalseek.cli.main import run
 
+        if message["watch"]:
+            log, *place = message["watch"]
+            effects.watch(Path(log), *place)
         code = run(list(message["arguments"]))
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)

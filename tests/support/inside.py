@@ -22,47 +22,6 @@ from goalseek.sandbox.level import installation_hint
 __all__ = ["NAMED_LOCKS_FOLDER", "GoalseekError", "installation_hint", "run_here"]
 
 ON_ANY_DISK = "import goalseek.disk; goalseek.disk.LEAST_FREE = 0; from goalseek.__main__ import main; main()"
-# Takes first how many effects of landings are let through; the next one is a SIGKILL.
-KILLED_IN_LANDING = """
-import os, signal, sys
-left, counts = int(sys.argv.pop(1)), False
-EVENTS = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "subprocess.Popen", "fsync", "refs"}
-def hook(event, arguments):
-    global left
-    is_write = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-    if counts and (event in EVENTS or is_write):
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-sys.addaudithook(hook)
-from goalseek.__main__ import main
-from goalseek.git.repository import Repository
-from goalseek.project import landing
-from goalseek.loop import baseline, loop
-def tell(owner, name, event):
-    real = getattr(owner, name)
-    def call(*arguments, **more):
-        sys.audit(event)
-        result = real(*arguments, **more)
-        sys.audit(event)
-        return result
-    setattr(owner, name, call)
-tell(os, "fsync", "fsync")
-tell(Repository, "move", "refs")
-append, log = landing.append, loop.log
-def begin(*arguments):
-    global counts
-    counts = True
-    return append(*arguments)
-def log_and_end(iteration, *rest):
-    global counts
-    record = log(iteration, *rest)
-    print("LANDED", iteration.number)
-    counts = False
-    return record
-landing.append, loop.log, baseline.log = begin, log_and_end, log_and_end
-main()
-"""
 
 
 def start_on_any_disk(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -289,12 +289,16 @@ Projects = Callable[..., Project]
 
 
 def ended(
-    arguments: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None, seconds: float = 120.0
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    seconds: float = 120.0,
+    watch: Sequence[Any] = (),
 ) -> Ended:
-    """Runs goalseek to its end, in a process forked from one that has it loaded."""
+    """Runs goalseek to its end, in a process forked from one that has it loaded; ``watch`` is for ``effects``."""
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
         pid = fork_server.server().start(
-            arguments, folder, environment or os.environ, (stdout.fileno(), stderr.fileno())
+            arguments, folder, environment or os.environ, (stdout.fileno(), stderr.fileno()), watch
         )
         try:
             code = fork_server.server().wait(seconds)
