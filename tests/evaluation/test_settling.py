@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from noisy import METRIC, NOISY, journal
+from noisy import METRIC, NOISY
 from project import FILES, MANIFEST, Project, Projects, answer, held_out, home
 from records import SETTLED
 

@@ -1,4 +1,4 @@
-"""The prompts of one night, as a person has read them: ``golden/`` has each of them.
+"""The prompts of one night, as a person has read them: the folder of this name has each of them.
 
 They are written anew by ``python tests/proposal/test_golden_prompts.py``; read the difference before it is committed.
 """
@@ -37,7 +37,6 @@ from goalseek.statistics.noise import NoiseState, TimedRun
 from goalseek.values import CommandRun, Usage
 from goalseek.workspace.scope import build_scope
 
-GOLDEN = Path(__file__).with_name("golden")
 NONCE = "5F3A9C"
 MANIFEST = Manifest(
     version=1,
@@ -193,13 +192,13 @@ def night() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", sorted(night()))
-def test_a_prompt_is_the_one_that_was_read(name: str) -> None:
-    assert night()[name] == (GOLDEN / name).read_text("utf-8")
+def test_a_prompt_is_the_one_that_was_read(name: str, datadir: Path) -> None:
+    assert night()[name] == (datadir / name).read_text("utf-8")
 
 
-def test_nothing_else_is_golden_and_no_hidden_fact_is_in_it() -> None:
+def test_nothing_else_is_golden_and_no_hidden_fact_is_in_it(datadir: Path) -> None:
     texts = night()
-    assert sorted(path.name for path in GOLDEN.iterdir()) == sorted(texts)
+    assert sorted(path.name for path in datadir.iterdir()) == sorted(texts)
     for name, text in texts.items():
         assert "score.py" not in text and "30s" not in text, name
         assert "529" not in text and "provider_failed" not in text and "baseline/" not in text, name
@@ -233,7 +232,8 @@ def test_a_resumed_apply_late_in_a_long_night_with_a_long_program_is_short() -> 
 
 
 if __name__ == "__main__":
-    for file in GOLDEN.glob("*.md"):
+    folder = Path(__file__).with_suffix("")
+    for file in folder.glob("*.md"):
         file.unlink()
     for file_name, prompt in night().items():
-        (GOLDEN / file_name).write_text(prompt, "utf-8")
+        (folder / file_name).write_text(prompt, "utf-8")

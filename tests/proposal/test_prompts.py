@@ -303,8 +303,8 @@ def test_the_help_prints_where_templates_and_manual_are(project: Project) -> Non
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_templates_of_earlier_versions_work_on_as_a_users_own(phase: str) -> None:
-    old = Path(__file__).with_name("old_prompts")
+def test_templates_of_earlier_versions_work_on_as_a_users_own(phase: str, datadir: Path) -> None:
+    old = datadir / "of_earlier_versions"
     plan, problem = Plan("a title", "its text"), Problem("it broke", "KeyError")
     told = {"directions": ("be quick",), "flattened": True, "last_crash": "KeyError", "crashed_in": 8}
     for values, past_tries in ((told, (past(8),)), ({"program": ""}, ())):

@@ -18,7 +18,6 @@ from project import Project, copy_folder
 
 Row = dict[str, Any]
 PACKAGE = Path(__file__).parents[2] / "goalseek"
-DATA = Path(__file__).with_suffix("")
 # Each ledger, with every kind of record that is in it: "iteration" by outcome and reason, "run" by why it began,
 # "measurement" by who asked for it, "holdout" by what was looked at and what came of it.
 KINDS = {
@@ -119,11 +118,11 @@ def open_ledger(folder: Path) -> Project:
 
 
 @pytest.fixture(scope="module")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def unpacked(tmp_path_factory: pytest.TempPathFactory, original_datadir: Path) -> Path:
     folder = tmp_path_factory.mktemp("ledgers")
     safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     for name in KINDS:
-        with tarfile.open(DATA / f"{name}.tar.xz") as archive:
+        with tarfile.open(original_datadir / f"{name}.tar.xz") as archive:
             archive.extractall(folder, **safe)  # type: ignore[arg-type]
     for name, changes in REMOVED.items():
         manifest = folder / name / "repository" / "goalseek.toml"

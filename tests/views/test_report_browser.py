@@ -29,7 +29,7 @@ ARGUMENTS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-QUESTIONS = (Path(__file__).parent / "data" / "questions.js").read_text().partition("\n")[2].strip()
+Ask = Callable[[Page, str], Any]
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 900)}
 
 
@@ -83,9 +83,11 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Opened]]:
     assert [one.complaints for one in opened if one.complaints] == []
 
 
-def ask(page: Page, question: str) -> Any:
-    """The answer to one of ``data/questions.js``."""
-    return page.evaluate(f"{QUESTIONS}.{question}()")
+@pytest.fixture
+def ask(shared_datadir: Path) -> Ask:
+    """Gives the page's answer to one of ``questions.js``."""
+    questions = (shared_datadir / "questions.js").read_text().partition("\n")[2].strip()
+    return lambda page, question: page.evaluate(f"{questions}.{question}()")
 
 
 def until(page: Page, condition: str) -> None:
@@ -107,7 +109,7 @@ def report(tmp_path: Path, *rows: nights.Row, copy: Path | None = None) -> str:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_night_of_all_that_can_happen_is_readable_with_everything_open(
-    tmp_path: Path, shared_datadir: Path, open_page: Callable[..., Opened], width: str, scheme: str
+    tmp_path: Path, shared_datadir: Path, open_page: Callable[..., Opened], ask: Ask, width: str, scheme: str
 ) -> None:
     url = report(tmp_path, copy=shared_datadir / "rich_night")
     seen = open_page(url, width, scheme)
@@ -124,7 +126,7 @@ def test_a_night_of_all_that_can_happen_is_readable_with_everything_open(
 
 
 def test_the_structure_is_there_for_who_does_not_see_it(
-    tmp_path: Path, shared_datadir: Path, open_page: Callable[..., Opened]
+    tmp_path: Path, shared_datadir: Path, open_page: Callable[..., Opened], ask: Ask
 ) -> None:
     page = open_page(report(tmp_path, copy=shared_datadir / "rich_night")).page
     levels = [int(name[1]) for name in ask(page, "headings")]
@@ -142,7 +144,9 @@ def test_the_structure_is_there_for_who_does_not_see_it(
     assert not re.search("transition|animation|scroll-behavior", style), "nothing moves by itself"
 
 
-def test_the_keyboard_alone_reaches_all_and_shows_where_it_is(tmp_path: Path, open_page: Callable[..., Opened]) -> None:
+def test_the_keyboard_alone_reaches_all_and_shows_where_it_is(
+    tmp_path: Path, open_page: Callable[..., Opened], ask: Ask
+) -> None:
     page = open_page(report(tmp_path, *nights.night(48, 3))).page
     reached = []
     for _ in range(60):
@@ -165,7 +169,9 @@ def test_the_keyboard_alone_reaches_all_and_shows_where_it_is(tmp_path: Path, op
 
 
 @pytest.mark.parametrize("name", ["zero", "one", "equal", "outlier", "far apart", "close", "without numbers"])
-def test_the_plot_can_be_read_whatever_the_numbers(tmp_path: Path, open_page: Callable[..., Opened], name: str) -> None:
+def test_the_plot_can_be_read_whatever_the_numbers(
+    tmp_path: Path, open_page: Callable[..., Opened], ask: Ask, name: str
+) -> None:
     rows = odd_night(name)
     page = open_page(report(tmp_path, *rows), "phone").page
     page.screenshot(path=str(tmp_path / "plot.png"))
