@@ -66,40 +66,32 @@ def test_every_command_with_all_that_its_parser_takes_is_in_the_script(shell: st
 
 FISH = {
     "goalseek it": {"iterate"},
-    "goalseek --qu": {"--query"},
     "goalseek iterate --fo": {"--for", "--forever"},
     "goalseek log --outcome ": {"baseline", "kept", "reverted", "skipped"},
-    "goalseek -q promote --meas": {"--measure"},
     "goalseek manifest schema eve": {"events"},
-    "goalseek completion fi": {"fish"},
     "goalseek promote --patch tw": {"two.patch"},
     "goalseek log --last ": set(),
 }
 
 
 @pytest.mark.needs("fish")
-@pytest.mark.parametrize("line", FISH)
 @pytest.mark.slow
-def test_fish_completes(line: str, tmp_path: Path) -> None:
+def test_fish_completes(tmp_path: Path) -> None:
     (tmp_path / "two.patch").touch()
     (tmp_path / "script").write_text(script("fish"))
-    asked = f"source ./script; complete -C '{line}'"
-    done = subprocess.run(
-        ["fish", "--no-config", "-c", asked], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert {row.split("\t")[0] for row in done.stdout.splitlines()} == FISH[line]
+    for line, expected in FISH.items():
+        command = ["fish", "--no-config", "-c", f"source ./script; complete -C '{line}'"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert {row.split("\t")[0] for row in done.stdout.splitlines()} == expected, line
 
 
 ZSH = {
     "goalseek it": "goalseek iterate ",
     "goalseek -C . it": "goalseek -C . iterate ",
-    "goalseek iterate --fore": "goalseek iterate --forever ",
     "goalseek log --outcome rev": "goalseek log --outcome reverted ",
-    "goalseek promote --meas": "goalseek promote --measure ",
     "goalseek help scope.sh": "goalseek help scope.share ",
     "goalseek promote --patch tw": "goalseek promote --patch two.patch ",
-    "goalseek direct --dr": "goalseek direct --drop ",
 }
 
 

@@ -108,7 +108,15 @@ class TestRefusals:
         port = server.server_port
         for host in (f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"):
             assert ask(server, Host=host, Origin=f"http://{host}")[0] == 200
-        for host in (f"evil.example:{port}", "127.0.0.1", "127.0.0.1:1", f"localhost.evil.example:{port}", ""):
+        foreign = [f"{name}:{port}" for name in ("evil.example", "localhost.evil.example", "user@127.0.0.1", "0.0.0.0")]
+        for host in (
+            *foreign,
+            f"[::ffff:127.0.0.1]:{port}",
+            f"127.0.0.1:{port}.evil.example",
+            "127.0.0.1:1",
+            "127.0.0.1",
+            "",
+        ):
             status, _, body = ask(server, Host=host)
             assert status == 421 and b"val_loss" not in body
         for origin in ("http://evil.example", "null", "http://127.0.0.1", f"https://127.0.0.1:{port}"):
@@ -120,10 +128,6 @@ class TestRefusals:
             ("GET {path} HTTP/1.0", 421),
             ("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nHost: evil.example", 421),
             ("GET {path} HTTP/1.1\r\nHost: evil.example\r\nX-Forwarded-Host: 127.0.0.1:{port}", 421),
-            ("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}.evil.example", 421),
-            ("GET {path} HTTP/1.1\r\nHost: user@127.0.0.1:{port}", 421),
-            ("GET {path} HTTP/1.1\r\nHost: [::ffff:127.0.0.1]:{port}", 421),
-            ("GET {path} HTTP/1.1\r\nHost: 0.0.0.0:{port}", 421),
             ("GET http://evil.example{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}", 404),
             ("GET http://127.0.0.1:{port}{path} HTTP/1.1\r\nHost: evil.example", 421),
             ("GET {path}../../etc/passwd HTTP/1.1\r\nHost: 127.0.0.1:{port}", 404),
