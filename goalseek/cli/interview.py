@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import posixpath
 import re
@@ -206,7 +205,7 @@ def _scorer_to_hide(answers: Answers, paths: Collection[str]) -> tuple[str, str]
 
 def committed_files(folder: Path) -> list[str]:
     """The files of HEAD below the folder. Raises GoalseekError without a repository or a commit."""
-    with contextlib.closing(Repository(locate(folder), "init")) as repository:
+    with Repository(locate(folder), "init") as repository:
         repository.head()
         variables = repository.folder_variables()  # its objects are not asked: they would make a folder of goalseek's
         listing = git("ls-tree", "-r", "-z", "--name-only", "HEAD", folder=folder, variables=variables)
@@ -219,7 +218,7 @@ def free_branch_prefix(folder: Path, prefix: str, asks: bool) -> str:
     def read(text: str) -> str:
         if not fields.is_branch_prefix(text):
             raise GoalseekError(f"{text!r} cannot begin the name of a branch", "climbs, say")
-        with contextlib.closing(Repository(locate(folder), "init", text)) as repository:
+        with Repository(locate(folder), "init", text) as repository:
             repository.refuse_conflicting_branch()
         return text
 

@@ -101,7 +101,7 @@ DEFAULT_BRANCH_PREFIX = "goalseek"
 _BRANCH_FILE = "branch"
 
 
-class Repository:
+class Repository(contextlib.AbstractContextManager["Repository"]):
     """One repository for one project name. Close it when done."""
 
     def __init__(self, location: Location, name: str, branch_prefix: str = DEFAULT_BRANCH_PREFIX) -> None:
@@ -142,6 +142,9 @@ class Repository:
         if objects := self.__dict__.pop("objects", None):
             objects.close()
         self._processes.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def git(self, *arguments: str, stdin: bytes = b"") -> bytes:
         variables = alternates(self._recent) if self._recent.is_dir() else {}

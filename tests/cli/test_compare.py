@@ -88,12 +88,9 @@ def test_the_tree_of_the_checkout_is_what_a_commit_of_all_would_be(two: Project)
     (two.top / "tool.sh").chmod(0o755)
     two.git("rm", "--cached", "--quiet", "hidden/judge.sh")
     before = two.users()
-    repository = Repository(locate(two.top), "demo")
-    try:
+    with Repository(locate(two.top), "demo") as repository:
         tree = tree_of_checkout(repository)
         assert list(repository.objects.scratch.iterdir()) == []
-    finally:
-        repository.close()
     assert two.users() == before
     assert set(two.git("ls-tree", "-r", "--name-only", tree).split()) >= {"link", "new/deep.txt", "hidden/judge.sh"}
     two.commit()

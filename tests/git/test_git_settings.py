@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import subprocess
@@ -299,7 +298,7 @@ def test_another_account_of_the_group_climbs_by_another_name_and_not_on_with_thi
 
 def test_a_candidate_under_way_is_forgotten_also_where_somebody_has_packed_its_ref(tmp_path: Path) -> None:
     project = Project.make(tmp_path / "repository")
-    with contextlib.closing(Repository(locate(project.top), "demo")) as repository:
+    with Repository(locate(project.top), "demo") as repository:
         for number in (3, 4):
             repository.add_flight(number, 1, repository.head())
         project.git("pack-refs", "--all")

@@ -104,8 +104,7 @@ def test_differences_of_two_trees_are_those_of_their_listings(
 
 def test_refs_move_all_or_none_and_only_from_where_they_should_be(project: Project) -> None:
     head = project.git("rev-parse", "HEAD")
-    repository = Repository(locate(project.folder), "demo")
-    try:
+    with Repository(locate(project.folder), "demo") as repository:
         repository.move([RefMove(repository.tip_ref, None, head), RefMove(repository.branch_ref, None, head)])
         next_one = repository.objects.write_commit(repository.tree_of(head), (head,), "next\n", 1)
         assert next_one == repository.objects.write_commit(repository.tree_of(head), (head,), "next\n", 1)
@@ -114,8 +113,6 @@ def test_refs_move_all_or_none_and_only_from_where_they_should_be(project: Proje
         assert (repository.refs().tip, repository.refs().branch) == (head, head)
         repository.move([RefMove(repository.tip_ref, head, next_one)])
         assert repository.refs().tip == next_one and not repository.refs().branch_is_checked_out
-    finally:
-        repository.close()
 
 
 def test_scratch_files_of_dead_processes_go_and_those_of_living_ones_stay(opened: tuple[Project, Objects]) -> None:

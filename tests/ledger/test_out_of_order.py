@@ -72,7 +72,7 @@ class Night:
 
 @contextlib.contextmanager
 def writing(project: Project) -> Iterator[Night]:
-    with contextlib.closing(Repository(locate(project.folder), "demo")) as repository:
+    with Repository(locate(project.folder), "demo") as repository:
         ledger = Ledger(repository, project.results)
         yield Night(project, ledger, repository)
 

@@ -334,7 +334,7 @@ def test_what_candidates_have_changed_is_no_rulers_and_all_else_is_held_against_
     found = {"hidden/judge.sh": True, "other.txt": True, "notes.txt": False, "answer.json": False}
     project.write({"notes.txt": "notes\n"})
     project.commit()
-    with contextlib.closing(Repository(locate(project.top), "demo")) as repository:
+    with Repository(locate(project.top), "demo") as repository:
         bench = Bench(project.top.parent / "bench", repository.objects, plan, contextlib.nullcontext)
         for path, is_found in found.items():
             before = project.git("rev-parse", "HEAD^{tree}")

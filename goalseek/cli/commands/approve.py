@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 from goalseek import locks
@@ -26,7 +25,7 @@ def run(options: Options) -> int:
     word: approval.Approval = options.command_name
     manifest, number = paths.manifest_of_running_climb(options.load_manifest()), options.iteration
     standing = load_standing(manifest)
-    with contextlib.closing(opening.open_repository(manifest)) as repository:
+    with opening.open_repository(manifest) as repository:
         own = repository.own
     run_id, holder, last = stop.read_pending_run(own), locks.lock_holder(own), Path(locks.last_manifest(own))
     question = approval.open_question(manifest.manifest, manifest.runs, standing, run_id or standing.run_id, number)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-
 from goalseek.cli.options import Options, Parser
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation.rerun import rerun
@@ -23,7 +21,7 @@ def arguments(parser: Parser) -> None:
 
 def run(options: Options) -> int:
     manifest = options.load_manifest()
-    with contextlib.closing(open_repository(manifest)) as repository:
+    with open_repository(manifest) as repository:
         refs = repository.refs()
         if not (refs.ledger or refs.tip or manifest.results.exists()):
             hint = "climb first: goalseek iterate; in a clone: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"

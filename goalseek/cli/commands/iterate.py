@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sys
 import time
@@ -78,7 +77,7 @@ _LINES_SHOWN = 20
 
 def climb_in_background(options: Options, manifest: ManifestFile) -> int:
     """Waits for its first phase. If it ends before, prints its output and gives its exit code."""
-    with contextlib.closing(opening.open_repository(manifest)) as repository:
+    with opening.open_repository(manifest) as repository:
         own = repository.own
     opening.refuse_missing_home(manifest)
     locks.refuse_locked(own, lambda: read_picture(manifest.state).phase_in_words(is_for=True), manifest.path.resolve())

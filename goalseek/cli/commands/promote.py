@@ -82,7 +82,7 @@ def run(options: Options) -> int:
         with contextlib.suppress(InterruptedError), open_export(Path(options.patch), "--patch"):
             raise InterruptedError
     if not (options.measure or is_ablating):
-        with contextlib.closing(open_repository(manifest)) as repository:
+        with open_repository(manifest) as repository:
             return _carry_out(options, manifest, repository, left_out)
     with open_project(manifest, options.line_view(), doing="promote") as project:
         check_fit(subject_of(project, "promote"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 from goalseek.cli.options import Options, Parser
@@ -24,7 +23,7 @@ def run(options: Options) -> int:
     if options.keep is not None and options.keep < 0:
         raise GoalseekError(f"--keep {options.keep}: 0 or more", "--keep 500")
     manifest = options.load_manifest()
-    with contextlib.closing(open_repository(manifest)) as repository:
+    with open_repository(manifest) as repository:
         has_run = repository.own.exists()
     removals: list[Path] = []
     if has_run:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-
 from goalseek.cli.options import Options, Parser
 from goalseek.humanize import format_duration
 from goalseek.ledger.checkpoints import Flight
@@ -19,7 +17,7 @@ def arguments(parser: Parser) -> None:
 def run(options: Options) -> int:
     manifest = paths.manifest_of_running_climb(options.load_manifest_to_look())
     seen = picture.read_picture(manifest.state)  # as it is when asked: one that waits has ended a moment later
-    with contextlib.closing(opening.open_repository(manifest)) as repository:
+    with opening.open_repository(manifest) as repository:
         holder, run_id = stop.request_stop(repository.own), stop.read_pending_run(repository.own)
     if holder is None:
         where = options.with_manifest("goalseek status says where it stands")
