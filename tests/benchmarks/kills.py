@@ -2,11 +2,13 @@
 
     python tests/benchmarks/kills.py [--kills 1000] [--jobs 1|4] [--seed 0]
     python tests/benchmarks/kills.py --before CHECKOUT
+    python tests/benchmarks/kills.py --model 20
 
 Climbs one after the other, each killed until it is done: the tool alone, its process group and everything in turn.
 Each must end as the tests say: nothing lost, nothing counted or paid twice, the audit clean, no process left. With
 ``--before``, the program of another checkout, which has a ``.venv``, is killed in each phase of an iteration, before it
-stores the phase's checkpoint and after that, and this program takes the climb to its end.
+stores the phase's checkpoint and after that, and this program takes the climb to its end. With ``--model``, anything a
+person, a machine or a kill may do is compared with a plain model, in random orders.
 """
 
 from __future__ import annotations
@@ -29,8 +31,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scenarios"))
 
 import killing
+import pytest
 import test_kill_at_random as one_at_a_time
 import test_kills_at_once as several
+import test_state_machine as model
 from conftest import IDENTITY
 from many import AT_ONCE, assert_sound_at_end, many
 from project import home, living
@@ -134,9 +138,14 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--jobs", type=int, choices=(1, 4), help="only climbs with so many at once")
     parser.add_argument("--seed", type=int, default=0, help="of the first climb")
+    parser.add_argument("--model", type=int, metavar="N", help="so many random examples of test_state_machine")
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="whose program is killed")
     options = parser.parse_args()
     began = time.monotonic()
+    if options.model:
+        with own_home() as folder, pytest.MonkeyPatch.context() as patches:
+            model.test_whatever_happens_the_records_are_those_of_the_model(folder, patches, options.model, False)
+        return
     if options.before:
         for moment in [f"{when} {answer}" for answer in ANSWERS for when in ("before", "after")]:
             for jobs in (1, 4):

@@ -298,16 +298,19 @@ class Anything(RuleBasedStateMachine):
 
 @pytest.mark.slow
 @pytest.mark.needs("strace")
-def test_whatever_happens_the_records_are_those_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_happens_the_records_are_those_of_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, examples: int = 3, is_always_the_same: bool = True
+) -> None:
+    """benchmarks/kills.py tries others."""
     for variable in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(variable, os.environ[variable])
     monkeypatch.setattr(Anything, "root", tmp_path, raising=False)
     retry_at_once(monkeypatch)
     bounded = settings(
-        max_examples=8,
+        max_examples=examples,
         stateful_step_count=20,
         deadline=None,
-        derandomize=True,
+        derandomize=is_always_the_same,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
