@@ -75,13 +75,13 @@ def run(options: Options) -> int:
         content = _render(source, kind)
         file.write(content)
     if not options.wants_json:
-        options.print_message(f"{claim_of(source.night.climb).headline}; {format_kept(source.night.climb)}")
-    fields = {"file": str(path), "format": kind, "records": source.night.record_count, "bytes": len(content)}
+        options.print_message(f"{claim_of(source.figures.climb).headline}; {format_kept(source.figures.climb)}")
+    fields = {"file": str(path), "format": kind, "records": source.figures.record_count, "bytes": len(content)}
     options.print_answer(fields, str(path))
     return 0
 
 
 def _render(source: ReportSource, kind: str) -> bytes:
-    night, around = source.read_on(), source.state()
-    text = render_markdown(night, around) if kind == "md" else render_page(night, around, source.diffs_of)
+    figures, state = source.read_on(), source.state()
+    text = render_markdown(figures, state) if kind == "md" else render_page(figures, state, source.diffs_of)
     return text.encode("utf-8", "replace")

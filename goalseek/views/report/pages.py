@@ -40,10 +40,10 @@ _ONE_TEXT = 2_500
 
 
 def render_page(
-    night: ReportFigures, around: ProjectState, diffs_of: Callable[[Sequence[Try]], Sequence[DiffLines | None]]
+    figures: ReportFigures, state: ProjectState, diffs_of: Callable[[Sequence[Try]], Sequence[DiffLines | None]]
 ) -> str:
     """``diffs_of`` gives the patches of the kept tries that are shown, None for a missing one."""
-    climb, plot = night.climb, plot_of(night.climb)
+    climb, plot = figures.climb, plot_of(figures.climb)
     kept = climb.kept.items[-KEPT_SHOWN:]
     tries = plot.tries if plot else ()
     limit = equal_share(_DATA_TEXTS, len(tries), _DATA_TEXT)
@@ -66,9 +66,9 @@ def render_page(
     groups = claim.rejected_groups(climb, NEWEST_SHOWN)
     page = _render(
         "page.html",
-        night,
-        around,
-        policy=content_security_policy(around.is_live),
+        figures,
+        state,
+        policy=content_security_policy(state.is_live),
         style=_read_asset("page.css"),
         script=_read_asset("page.js"),
         version=__version__,
@@ -80,7 +80,7 @@ def render_page(
         kept_limit=equal_share(_KEPT_TEXTS, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT),
         groups=groups,
         newest_limit=equal_share(_NEWEST_TEXTS, sum(len(group.newest) for group in groups), _ONE_TEXT),
-        guards=[(name, before.get(name), after.get(name), around.bounds.get(name, "")) for name in {**before, **after}],
+        guards=[(name, before.get(name), after.get(name), state.bounds.get(name, "")) for name in {**before, **after}],
         guarded=sum(count for label, count in climb.counts.items() if label.reason == Reason.GUARD),
     )
     return f"{page}\n"  # jinja takes the last newline of a template away
@@ -107,15 +107,15 @@ _TEXT_MOST = 200
 _NEXT_MOST = 500
 
 
-def render_markdown(night: ReportFigures, around: ProjectState) -> str:
+def render_markdown(figures: ReportFigures, state: ProjectState) -> str:
     text = _render(
         "report.md",
-        night,
-        around,
-        kept=night.climb.kept.items[-_KEPT_MOST:],
-        groups=claim.rejected_groups(night.climb, _NEWEST),
-        notes=[mark_commands(one_line(note, _NEXT_MOST)) for note in around.notes],
-        next=mark_commands(one_line(around.next, _NEXT_MOST)),
+        figures,
+        state,
+        kept=figures.climb.kept.items[-_KEPT_MOST:],
+        groups=claim.rejected_groups(figures.climb, _NEWEST),
+        notes=[mark_commands(one_line(note, _NEXT_MOST)) for note in state.notes],
+        next=mark_commands(one_line(state.next, _NEXT_MOST)),
         code=code_span,
     )
     return text.rstrip("\n") + "\n"
@@ -158,15 +158,15 @@ _ESCAPED = "<>&\"'"
 _LONGEST_ESCAPE = 6
 
 
-def _render(name: str, night: ReportFigures, around: ProjectState, **values: Any) -> str:
+def _render(name: str, figures: ReportFigures, state: ProjectState, **values: Any) -> str:
     template = _environment().get_template(name)
     return template.render(
-        night=night,
-        around=around,
-        climb=night.climb,
-        claim=claim.claim_of(night.climb),
-        summary=claim.format_kept(night.climb),
-        at_once=claim.format_at_once(night.climb),
+        figures=figures,
+        state=state,
+        climb=figures.climb,
+        claim=claim.claim_of(figures.climb),
+        summary=claim.format_kept(figures.climb),
+        at_once=claim.format_at_once(figures.climb),
         reasons=claim.REASONS,
         sandboxes=claim.SANDBOXES,
         verifiers=claim.VERIFIERS,

@@ -68,8 +68,8 @@ class PageServer(ThreadingHTTPServer):
             version = self._version()
             if not self._page or (version != self._page_version and time.monotonic() >= self._not_before):
                 start = time.monotonic()
-                night = self._source.read_on()
-                page = render_page(night, self._source.state(is_live=True), self._source.diffs_of)
+                figures = self._source.read_on()
+                page = render_page(figures, self._source.state(is_live=True), self._source.diffs_of)
                 self._page = page.encode("utf-8", "replace")
                 self._page_version = version
                 end = time.monotonic()

@@ -60,11 +60,11 @@ class ProjectState(Struct, frozen=True):
 
 
 class ReportSource:
-    """``loaded`` is None for a copy of the records; ``night`` are the figures of those that were read."""
+    """``loaded`` is None for a copy of the records; ``figures`` are those of the records that were read."""
 
     def __init__(self, results: Path, runs: Path, loaded: ManifestFile | None = None) -> None:
         self.results = results
-        self.night = ReportFigures()
+        self.figures = ReportFigures()
         self._runs = runs
         self._loaded = loaded
         self._end = 0
@@ -74,15 +74,15 @@ class ReportSource:
         """Adds the new complete lines; begins again if the file has become shorter."""
         history = History(self.results)
         if history.size() < self._end:
-            self.night, self._end = ReportFigures(), 0
+            self.figures, self._end = ReportFigures(), 0
         gc.disable()  # many objects and no cycle among them: the collector would look through them again and again
         try:
             for line in history.forward(self._end):
-                self.night.add(read_record(line.text))
+                self.figures.add(read_record(line.text))
                 self._end = line.end
         finally:
             gc.enable()
-        return self.night
+        return self.figures
 
     def diffs_of(self, tries: Sequence[Try]) -> list[DiffLines | None]:
         """Reads each patch once, cut so that all fit a page; None for a missing one."""
@@ -117,7 +117,7 @@ class ReportSource:
         """For a copy, only what to do next."""
         if self._loaded is None:
             promotes = "promote takes home what HEAD lacks of the kept changes"
-            command = promotes if self.night.climb.keeps > 0 else "status says what comes next"
+            command = promotes if self.figures.climb.keeps > 0 else "status says what comes next"
             return ProjectState(next=f"where the repository is, goalseek {command}", is_live=is_live)
         manifest = self._loaded.manifest
         bounds = {guard.name: describe_bounds(guard, None) for guard in manifest.guard}
