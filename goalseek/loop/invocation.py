@@ -83,10 +83,6 @@ class Invocation:
         stop = structs.replace(project.stop or Stop(StopReason.COUNT, "done"), line=line)
         project.watch.on_stopped(_write_final_state(project, stop))
 
-    @property
-    def needs_baseline(self) -> bool:
-        return self.project.standing.baseline is None
-
     def next_config(
         self, get_spending: Callable[[], limits.Spending] = lambda: limits.ALONE, has_candidate: bool = False
     ) -> Config | None:

@@ -122,7 +122,7 @@ class LanePool:
         self.benches = benches
         self.baton = baton = Baton()
         self.flight = flight_of(project)
-        self.clock: ActiveClock | None = None  # of all iterations together
+        self.clock: ActiveClock | None = None  # of all iterations together; a queue of one has phases alone
         self.slots: list[Resource] = []
         self._project, self._own_lane = project, project.lane
         self._lanes: list[Lane] = []
@@ -145,11 +145,6 @@ class LanePool:
     def setting(self) -> tuple[int | None, str | None]:
         """Benches and host; ``(None, None)`` when a single bench measures."""
         return (None, None) if self.is_serial else (self.benches, os.uname().nodename)
-
-    @property
-    def active_seconds(self) -> float | None:
-        """Active seconds since the last record; None in a queue of one."""
-        return round(self.clock.seconds, 6) if self.clock else None
 
     def add_slots(self, agents: int) -> None:
         for number in range(len(self.slots), agents):

@@ -36,7 +36,7 @@ def iterate(invocation: Invocation) -> Iterator[IterationRecord]:
     """Climbs until something ends the invocation, yielding each record once it is in the ledger."""
     with invocation.reporting_end():
         while (config := invocation.next_config()) is not None:
-            if invocation.needs_baseline:
+            if invocation.project.standing.baseline is None:
                 yield measure_baseline(invocation.project)
                 continue
             # One iteration after the other, or several at once; first those that an earlier invocation left.

@@ -154,9 +154,11 @@ def test_a_run_that_failures_ended_asks_once_more_each_time_it_is_typed(project:
     assert len(project.iterations()) == before + 2, "its failures count from none again"
 
 
-def test_each_wait_for_a_failed_provider_is_one_line(project: Project) -> None:
+@pytest.mark.usefixtures("quick")
+def test_each_wait_for_a_failed_provider_is_one_line(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     project.set_agent("echo no key >&2; exit 1\n")
-    before = project.run("iterate").stderr.rpartition("in all")[0]
+    climb(project, "iterate")
+    before = capsys.readouterr().err.rpartition("in all")[0]
     lines = [line for line in before.splitlines() if "no key" in line]
     assert len(lines) == 3 and all("waits until 20" in line for line in lines), lines
 

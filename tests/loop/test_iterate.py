@@ -1,8 +1,7 @@
 """``goalseek iterate``: each outcome with its reason, and what ends an invocation or a run."""
 
 import json
-import time
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from project import FILES, Project, answer, home
@@ -107,43 +106,34 @@ def test_events_a_run_folder_and_the_verifiers_variables_are_those_of_the_contra
     assert all((baseline / name).is_file() for name in ("verifier.log", "metrics.json", "result.json", "evidence.json"))
 
 
-def test_a_target_ends_the_run_and_the_next_invocation_says_so(project: Project) -> None:
-    project.set_manifest({"metric": {"direction": "maximize", "query": "score", "target": 3}})
-    project.set_moves(answer(2), answer(3), answer(4))
+FAILURES: dict[str, Any] = {"limits": {"failures": 2}}
+SCORED: dict[str, Any] = {"metric": {"direction": "maximize", "query": "score", "target": 3}}
+FAILED = [answer(score, more='"fail": 1,\n') for score in (2, 3, 4)]
+NO_PATCH = [{"patch": "none.patch"}] * 5
+PLAYED = "the script is played to its end: repository-moves.toml has 2 moves"
+ENDS = {  # the manifest's tables, moves, exit code, message and number of iterations of a climb without a bound
+    "target": (SCORED, [answer(2), answer(3), answer(4)], 0, "the target is reached: score 3", 2),
+    "crashes": (FAILURES, FAILED, 1, "2 measurements in a row crashed", 2),
+    "failed calls": (FAILURES, NO_PATCH, 1, "the provider failed 2 times in a row", 2),
+    "script": ({}, [answer(2), answer(3)], 1, PLAYED, 2),
+}
+
+
+@pytest.mark.parametrize(("tables", "moves", "code", "told", "count"), ENDS.values(), ids=ENDS)
+def test_an_open_climb_ends_and_says_why(
+    project: Project, tables: dict[str, Any], moves: list[Any], code: int, told: str, count: int
+) -> None:
+    project.set_manifest(tables)
+    project.set_moves(*moves)
     ended = project.run("iterate", "--forever")
-    assert ended.exit_code == 0 and "the target is reached: score 3" in ended.stderr
-    assert len(project.iterations()) == 3
-    assert "the target is reached" in project.run("iterate").stderr
-    assert len(project.iterations()) == 3
-
-
-def test_too_many_failures_of_provider_or_verifier_end_a_run_with_1(project: Project) -> None:
-    project.set_manifest({"limits": {"failures": 2}})
-    project.set_moves(*(answer(score, more='"fail": 1,\n') for score in (2, 3, 4)))
-    ended = project.run("iterate", "--forever")
-    assert ended.exit_code == 1 and "2 measurements in a row crashed" in ended.stderr
-    project.set_moves(*[{"patch": "none.patch"}] * 5)
-    ended = project.run("iterate", "--forever", "--new")
-    assert ended.exit_code == 1 and "the provider failed 2 times in a row" in ended.stderr
-    assert len(project.iterations()) == 5
-
-
-@pytest.mark.slow
-def test_count_for_and_until_end_only_the_invocation(project: Project) -> None:
-    project.set_moves(*(answer(score) for score in range(2, 60)))
-    assert len(project.climb("iterate", "--until", "score>=4")) == 4
-    assert len(project.climb("iterate", "-n", "2")) == 6
-    began = time.monotonic()
-    assert len(project.climb("iterate", "--for", "1ms")) in (6, 7)
-    assert time.monotonic() - began < 30
-    for wrong in (
-        ("--until", "speed>4"),
-        ("--until", "score"),
-        ("--for", "soon"),
-        ("-n", "0"),
-        ("-n", "1", "--forever"),
-    ):
-        assert project.run("iterate", *wrong).exit_code == 2
+    assert (ended.exit_code, len(project.iterations())) == (code, 1 + count) and told in ended.stderr
+    if tables == SCORED:
+        assert told in project.run("iterate").stderr and len(project.iterations()) == 1 + count
+    if not tables:  # it goes on once there are more moves; a count is made in any case
+        project.set_moves(*moves, answer(4))
+        assert project.run("iterate", "--forever").exit_code == 1
+        assert project.iterations()[-1]["metric"]["value"] == 4
+        assert project.climb("iterate", "-n", "1")[-1]["reason"] == "provider_failed"
 
 
 CTEST = """2/3 Test #2: numbers ...***Failed
@@ -260,15 +250,3 @@ def test_uncommitted_changes_of_the_candidate_are_said_before_a_baseline_and_not
     assert first.count(f"{said}HEAD") == 1 and said not in second
     assert project.iterations()[0]["metric"]["value"] == 1
     assert f"{said}the incumbent" in project.run("baseline").stderr
-
-
-def test_a_script_that_is_played_to_its_end_ends_an_open_climb_at_once(project: Project) -> None:
-    project.set_moves(answer(2), answer(3))
-    ended = project.run("iterate", "--forever")
-    assert ended.exit_code == 1
-    assert "the script is played to its end: repository-moves.toml has 2 moves" in ended.stderr
-    assert len(project.iterations()) == 3
-    project.set_moves(answer(2), answer(3), answer(4))
-    assert project.run("iterate", "--forever").exit_code == 1
-    assert project.iterations()[-1]["metric"]["value"] == 4
-    assert project.climb("iterate", "-n", "1")[-1]["reason"] == "provider_failed", "what is counted is made"

@@ -9,8 +9,7 @@ import nights
 import pytest
 from msgspec import structs
 from msgspec.structs import replace
-from noisy import METRIC, NOISY
-from project import FILES, Project, Projects, answer, held_out
+from project import Project, answer, held_out
 from records import HEAD, SETTLED
 from shown import read_soon
 
@@ -101,15 +100,6 @@ def test_last_line_and_report_say_the_same_of_what_was_kept(
     line = last_line(standing, manifest)
     assert (told == "0 kept of 0 tries") == (not tries)
     assert not tries or f" · {told.replace(' tries', '')} · " in line
-
-
-def test_the_report_says_the_same_as_the_last_line_of_a_real_climb(make_project: Projects) -> None:
-    noisy = make_project(files={**FILES, "hidden/judge.sh": NOISY}, manifest={"metric": METRIC, **NOTHING_HIDDEN})
-    noisy.set_moves(answer(40), answer(40), answer(30))
-    line = noisy.run("-q", "iterate", "-n", "3").stdout.splitlines()[-1]
-    assert ", not settled: goalseek settle · 1 kept of 3 · your" in line
-    told = noisy.run("report", "-o", "-", "--format", "md").stdout
-    assert "1 kept of 3 tries\n" in told and "goalseek settle measures baseline and best afresh" in told
 
 
 def test_dollars_that_nobody_is_billed_for_are_about(manifest: Manifest) -> None:

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 from project import Project, answer, home, living
 from test_queue import begin
 
+from goalseek.errors import GoalseekError
 from goalseek.ledger.standing import Standing
 from goalseek.loop import notify
 from goalseek.manifest.loading import ManifestFile, load, published_schema
@@ -36,53 +37,32 @@ def set_notify(project: Project, script: str = TELL, tables: dict[str, Any] | No
     project.set_manifest({"notify": {"command": ["sh", "-c", script]}, **(tables or {})})
 
 
-def test_a_keep_is_told_with_its_record_and_the_end_with_why_and_the_best(project: Project) -> None:
-    set_notify(project)
+def test_keeps_a_budget_that_is_nearly_spent_and_the_end_are_told(project: Project) -> None:
+    set_notify(project, tables={"limits": {"iterations": 4}})
     project.set_moves(answer(2), answer(1.5), answer(3))
     ended = project.run("iterate", "-n", "3")
     assert ended.exit_code == 0 and "notify" not in ended.stderr
-    records = project.iterations()
-    first, second, end = told()
-    assert [first["record"], second["record"], end["record"]] == [records[1], records[3], None]
-    assert [(event["event"], event["iteration"], event["title"]) for event in (first, second)] == [
-        ("kept", 1, "move 1"),
-        ("kept", 3, "move 3"),
+    records, events = project.iterations(), told()
+    first, second, budget, end = events
+    assert [event["record"] for event in events] == [records[1], records[3], None, None]
+    assert [(event["event"], event["iteration"], event["title"], event["stop_reason"]) for event in events] == [
+        ("kept", 1, "move 1", ""),
+        ("kept", 3, "move 3", ""),
+        ("budget", None, "", ""),
+        ("stopped", None, "", "count"),
     ]
-    shape = Draft202012Validator(published_schema("notification"))
-    for event in (first, second, end):
-        assert not list(shape.iter_errors(event)) and set(event) == set(published_schema("notification")["properties"])
-        assert event["project"] == "demo" and event["why"] and event["line"]
-    assert first["line"] == f"demo: iteration 1 is kept: {records[1]['why']}; move 1"
-    assert end["line"] == f"demo: 3 iterations done · {ended.stdout.splitlines()[-1]}"
+    schema = published_schema("notification")
+    shape = Draft202012Validator(schema)
+    for event in events:
+        assert not list(shape.iter_errors(event)) and set(event) == set(schema["properties"])
+        assert event["project"] == "demo"
     assert list(shape.iter_errors(records[1])), "a record alone is none"
-    assert (end["event"], end["stop_reason"], end["why"], end["project"]) == (
-        "stopped",
-        "count",
-        "3 iterations done",
-        "demo",
-    )
-    assert end["best"] == {"iteration": 3, "value": 3, "commit": records[3]["commit_hash"]}
-
-
-def test_a_budget_that_is_nearly_spent_is_told(project: Project) -> None:
-    set_notify(project, tables={"limits": {"iterations": 4}})
-    project.set_moves(*(answer(score) for score in range(2, 9)))
-    project.climb("iterate", "--forever")
-    (event,) = (event for event in told() if event["event"] == "budget")
-    assert (event["event"], event["why"]) == ("budget", "three quarters of limits.iterations = 4 are spent: 3")
-    assert event["line"] == f"demo: {event['why']}"
-    assert (event["iteration"], event["stop_reason"], event["best"]["iteration"]) == (None, "", 3)
-
-
-def test_a_person_is_called_once_where_one_is_needed(project: Project) -> None:
-    set_notify(project, tables={"limits": {"stagnation_stop": 1}})
-    project.set_moves(answer(2), answer(1.5))
-    project.check("iterate", "-n", "1")
-    assert project.run("iterate", "--forever").exit_code == 5
-    assert [end["stop_reason"] for end in ends()] == ["count", "needs_human"]
-    set_notify(project, tables={"limits": {"stagnation_stop": 1}})
-    assert project.run("iterate", "--forever").exit_code == 5
-    assert [end["stop_reason"] for end in ends()] == ["count", "needs_human"]
+    assert first["line"] == f"demo: iteration 1 is kept: {first['why']}; move 1" and first["why"] == records[1]["why"]
+    assert budget["why"] == "three quarters of limits.iterations = 4 are spent: 3"
+    assert budget["line"] == f"demo: {budget['why']}"
+    assert end["line"] == f"demo: {end['why']} · {ended.stdout.splitlines()[-1]}" and end["why"] == "3 iterations done"
+    best = {"iteration": 3, "value": 3, "commit": records[3]["commit_hash"]}
+    assert second["best"] == budget["best"] == end["best"] == best
 
 
 def test_of_several_at_once_each_question_is_told_once_and_status_names_them_all(project: Project) -> None:
@@ -154,6 +134,18 @@ def test_an_end_with_nothing_done_since_is_told_once_however_often_cron_comes(pr
     for _ in range(2):
         project.climb("iterate", "-n", "1")
     assert [end["why"] for end in ends()[2:]] == ["1 iteration done"] * 2, "something was done in between"
+    set_notify(project, tables={"limits": {"stagnation_stop": 1}})
+    project.set_moves(*[answer(1.5)] * 9)
+    for _ in range(2):
+        assert project.run("iterate", "--forever").exit_code == 5
+    assert [end["stop_reason"] for end in ends()[4:]] == ["needs_human"], "a person is called once"
+
+
+@pytest.mark.parametrize("table", [{"on": ["kept"]}, {"command": "ntfy"}, {"to": "me"}])
+def test_a_table_that_makes_no_sense_is_refused(project: Project, table: dict[str, Any]) -> None:
+    project.set_manifest({"notify": table})
+    with pytest.raises(GoalseekError, match=f"notify.{next(iter(table))}"):
+        load(project.manifest)
 
 
 def test_an_end_by_an_error_is_told_as_well(project: Project) -> None:
@@ -266,10 +258,3 @@ def test_one_that_hangs_is_ended_at_its_limit_and_the_other_watch_is_told_first(
     one.make_programs = lambda: Supervisor("owner")
     Observers(shown, notify.Notifier(cast(OpenProject, one))).on_stopped(Stop("count", "done"))
     assert shown.heard == ["count", "notify: sh ran past its limit, 0s"]
-
-
-@pytest.mark.parametrize("table", [{"on": ["kept"]}, {"command": "ntfy"}, {"to": "me"}])
-def test_a_table_that_makes_no_sense_is_refused(project: Project, table: dict[str, Any]) -> None:
-    project.set_manifest({"notify": table})
-    ended = project.run("iterate")
-    assert ended.exit_code == 2 and f"notify.{next(iter(table))}" in ended.stderr

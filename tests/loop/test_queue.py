@@ -111,27 +111,44 @@ def test_values_of_tune_are_written_into_the_tip_of_then_and_never_conflict(tmp_
         assert project.git("show", f"{record['commit_hash']}:a.txt") == f"{value}  # goalseek: int 1..40"
 
 
-def test_two_winners_that_spoil_each_other_the_second_is_measured_on_the_firsts_tip_and_reverted(
-    tmp_path: Path,
+SPOILED = JUDGE.replace("printf", 'case $(cat a.txt b.txt | tr -d "\\n") in 11) total=5;; esac\nprintf', 1)
+OUTRUN = "others landed while it was measured, 1 time (parallel.landings)"
+SECOND = {  # the judge, landings, the second's change, its end, and whether its first version moved
+    "measured on the first's tip": (SPOILED, 3, {"b": 1}, ("reverted", "worse", "5 is worse than 11 by 6"), True),
+    "in conflict": (
+        JUDGE,
+        3,
+        {"a": 2},
+        ("skipped", "conflict", "it conflicts with what was kept meanwhile: a.txt (contents)"),
+        True,
+    ),
+    "outrun too often": (JUDGE, 1, {"b": 1}, ("reverted", "outrun", OUTRUN), False),
+}
+
+
+@pytest.mark.parametrize(("judge", "landings", "change", "end", "has_moved"), SECOND.values(), ids=SECOND)
+def test_of_two_winners_the_second_lands_on_the_firsts_tip_or_not_at_all(
+    tmp_path: Path, judge: str, landings: int, change: dict[str, int], end: tuple[str, str, str], has_moved: bool
 ) -> None:
-    spoiled = JUDGE.replace("printf", 'case $(cat a.txt b.txt | tr -d "\\n") in 11) total=5;; esac\nprintf', 1)
-    project = begin(tmp_path / "repository", judge=spoiled)
+    project = begin(tmp_path / "repository", judge, parallel={"landings": landings})
     (tmp_path / "together").write_text("2")
-    project.set_moves(move("try a", a=1), move("try b", b=1))
+    project.set_moves(move("first", a=1), move("second", **change))
     first, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
-    assert (first["outcome"], first["metric"]["value"], first["attempts"]) == ("kept", 11, [])
-    assert (second["outcome"], second["reason"]) == ("reverted", "worse")
-    assert (second["metric"]["value"], second["metric"]["incumbent"]) == (5, 11)
-    assert second["base_commit_hash"] == second["parent_commit_hash"] == first["commit_hash"]
-    (version,) = second["attempts"]
-    assert (version["reason"], version["base_commit_hash"]) == ("moved", project.git("rev-parse", "main"))
+    assert (first["outcome"], first["attempts"]) == ("kept", [])
+    assert (second["outcome"], second["reason"], second["why"]) == end
+    moved = [(attempt["reason"], attempt["base_commit_hash"]) for attempt in second["attempts"]]
+    assert moved == [("moved", project.git("rev-parse", "main"))] * has_moved
+    commits = [second["commit_hash"], *(attempt["commit_hash"] for attempt in second["attempts"])]
     parents = project.git("log", "-1", "--format=%P", "refs/goalseek/demo/ledger").split()
-    assert parents[1:] == [second["commit_hash"], version["commit_hash"]]
-    assert {run["seed"] for run in first["runs"]}.isdisjoint({run["seed"] for run in second["runs"]})
+    assert parents[1:] == [commit for commit in commits if commit]
+    if end[1] == "worse":
+        assert second["base_commit_hash"] == second["parent_commit_hash"] == first["commit_hash"]
+        assert {run["seed"] for run in first["runs"]}.isdisjoint({run["seed"] for run in second["runs"]})
     project.check("audit")
 
 
-def test_a_conflict_goes_back_to_its_author_once_who_sees_both_changes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_resolved", [True, False])
+def test_a_conflict_goes_back_to_its_author_once_who_sees_both_changes(tmp_path: Path, is_resolved: bool) -> None:
     agent = """\
 cat > "$HOME/prompt-$GOALSEEK_ITERATION-$GOALSEEK_PHASE"
 cp "$GOALSEEK_BRIEF" "$HOME/brief-$GOALSEEK_ITERATION-$GOALSEEK_PHASE"
@@ -139,59 +156,25 @@ cp a.txt "$HOME/found-$GOALSEEK_ITERATION-$GOALSEEK_PHASE"
 touch "$HOME/begun-$GOALSEEK_ITERATION"
 until [ -e "$HOME/begun-1" ] && [ -e "$HOME/begun-2" ]; do sleep 0.05; done
 [ $GOALSEEK_ITERATION = 1 ] || until grep -q '"outcome":"kept"' "$RESULTS"; do sleep 0.05; done
-if [ $GOALSEEK_PHASE = repair ]; then echo 5 > a.txt; else echo $GOALSEEK_ITERATION > a.txt; fi
+if [ $GOALSEEK_PHASE = repair ]; then $RESOLVE; else echo $GOALSEEK_ITERATION > a.txt; fi
 echo "idea $GOALSEEK_ITERATION"
 """
-    project = begin(tmp_path / "repository", agent=f"RESULTS={RESULTS.format(tmp_path)}\n{agent}")
+    resolve = "echo 5 > a.txt" if is_resolved else ":"
+    agent = f"RESULTS={RESULTS.format(tmp_path)}\n{agent.replace('$RESOLVE', resolve)}"
+    project = begin(tmp_path / "repository").set_agent(agent, MANIFEST, timeout="60s")
     first, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
-    assert (first["metric"]["value"], second["metric"]["value"], second["outcome"]) == (11, 15, "kept")
-    assert second["parent_commit_hash"] == first["commit_hash"] and second["hypothesis_summary"] == "idea 2"
     assert [attempt["reason"] for attempt in second["attempts"]] == ["moved", "conflict"]
-    assert home("found-2-repair").read_text() == "1\n"
+    assert (second["reason"], second["hypothesis_summary"]) == ("better" if is_resolved else "no_change", "idea 2")
+    project.check("audit")
+    if not is_resolved:
+        assert "which it was measured against" not in project.check("show", "2")
+        return
+    assert (first["metric"]["value"], second["metric"]["value"]) == (11, 15)
+    assert second["parent_commit_hash"] == first["commit_hash"] and home("found-2-repair").read_text() == "1\n"
     prompt = home("prompt-2-repair").read_text()
     assert "it conflicts with what was kept meanwhile: a.txt" in prompt and "+2" in prompt and "idea 2" in prompt
     brief = json.loads(home("brief-2-repair").read_text())
     assert (brief["incumbent"], brief["best"]) == (11, 11) and "which is 11 now" in prompt
-    project.check("audit")
-
-
-def test_a_conflict_that_its_author_does_not_resolve_is_recorded_under_the_name_of_its_idea(tmp_path: Path) -> None:
-    agent = """\
-touch "$HOME/begun-$GOALSEEK_ITERATION"
-until [ -e "$HOME/begun-1" ] && [ -e "$HOME/begun-2" ]; do sleep 0.05; done
-[ $GOALSEEK_ITERATION = 1 ] || until grep -q '"outcome":"kept"' "$RESULTS"; do sleep 0.05; done
-[ $GOALSEEK_PHASE = repair ] || echo $GOALSEEK_ITERATION > a.txt
-echo "idea $GOALSEEK_ITERATION"
-"""
-    project = begin(tmp_path / "repository")
-    project.set_agent(f"RESULTS={RESULTS.format(tmp_path)}\n{agent}", MANIFEST, timeout="60s")
-    _, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
-    assert (second["reason"], second["hypothesis_summary"]) == ("no_change", "idea 2")
-    assert [attempt["reason"] for attempt in second["attempts"]] == ["moved", "conflict"]
-    assert "which it was measured against" not in project.check("show", "2")
-    project.check("audit")
-
-
-def test_without_an_author_who_can_be_asked_again_a_conflict_is_skipped(tmp_path: Path) -> None:
-    project = begin(tmp_path / "repository")
-    (tmp_path / "together").write_text("2")
-    project.set_moves(move("try 1", a=1), move("try 2", a=2))
-    first, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
-    assert (first["outcome"], second["outcome"], second["reason"]) == ("kept", "skipped", "conflict")
-    (version,) = second["attempts"]
-    assert version["reason"] == "moved" and version["commit_hash"]
-    assert version["commit_hash"] in project.git("log", "-1", "--format=%P", "refs/goalseek/demo/ledger")
-    project.check("audit")
-
-
-def test_who_is_outrun_too_often_is_given_up(tmp_path: Path) -> None:
-    project = begin(tmp_path / "repository", parallel={"landings": 1})
-    (tmp_path / "together").write_text("2")
-    project.set_moves(move("try a", a=1), move("try b", b=1))
-    first, second = tries_of(project.climb("iterate", "-n", "2", "--jobs", "2"))
-    assert (first["outcome"], second["outcome"], second["reason"]) == ("kept", "reverted", "outrun")
-    assert second["why"] == "others landed while it was measured, 1 time (parallel.landings)"
-    project.check("audit")
 
 
 def test_runs_of_the_incumbent_count_only_where_as_many_measured_at_once(tmp_path: Path) -> None:
@@ -281,9 +264,3 @@ def test_the_side_that_waits_is_named_by_its_average_while_every_slot_is_taken(m
         clock.monotonic = lambda: 440.0
         balance.count()
         assert str(balance) == "1.0 of 2 agents wait for a bench: take fewer, or more benches"
-
-
-def test_jobs_alone_is_one_iteration_for_each(tmp_path: Path) -> None:
-    project = begin(tmp_path / "repository")
-    project.set_moves(move("try a", a=1), move("try b", b=1), move("try c", c=1))
-    assert len(tries_of(project.climb("iterate", "--jobs", "2"))) == 2

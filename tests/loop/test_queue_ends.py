@@ -225,7 +225,7 @@ def test_what_is_measured_alone_has_one_bench_and_says_why(tmp_path: Path) -> No
     metric = {"direction": "maximize", "query": "score", "noise": "none", "exclusive": "gpu"}
     project = begin(tmp_path / "repository", metric=metric)
     project.set_moves(*(move(f"try {name}", **{name: 1}) for name in "abc"))
-    ended = project.run("iterate", "-n", "3", "--jobs", "3")
+    ended = project.run("iterate", "--jobs", "3")  # without a number one iteration for each
     assert ended.stderr.count('metric.exclusive = "gpu" allows one measurement at a time: one bench') == 1
     assert [record["benches"] for record in tries_of(project.iterations())] == [1, 1, 1]
 

@@ -229,12 +229,3 @@ def test_an_iteration_that_is_paid_for_is_finished_first(climbed: Project, optio
     )
     climbed.check("iterate", *option)
     assert reverted(climbed, "2")["iteration"] == 6
-
-
-def test_a_climb_at_work_refuses_it(climbed: Project) -> None:
-    climbed.set_agent('touch "$HOME/here"; sleep 30; echo title\n', SCOPE)
-    process = climbed.start_until(home("here"), "iterate")
-    ended = climbed.run("revert", "2")
-    process.kill()
-    process.communicate(timeout=120)
-    assert ended.exit_code == 4 and "in APPLY_CHANGE of iteration 5" in ended.stderr

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import subprocess
 
 import pytest
@@ -63,34 +62,6 @@ def test_a_candidate_waits_in_a_ref_of_its_own_until_its_record_moves_tip_and_br
     assert project.git("rev-parse", f"{tip}^") == candidate and not project.git("for-each-ref", flight)
 
 
-def test_a_run_of_the_baseline_is_called_so(waiting: Project) -> None:
-    waiting.write({"hidden/judge.sh": WAITING.replace("= 1 ]", "= 0 ]")})
-    waiting.commit()
-    started = started_and_waiting(waiting, "iterate", "-v")
-    assert waiting.state()["turn"] == "run 1, the baseline"
-    home("go").touch()
-    started.kill()
-    started.communicate(timeout=30)
-
-
-@pytest.mark.slow
-def test_a_candidate_without_its_record_is_left_behind_by_no_baseline_and_recorded_by_a_new_run(
-    project: Project,
-) -> None:
-    project.set_moves(answer(2), answer(3), answer(4))
-    project.check("iterate", "-n", "1")
-    for _ in range(4):
-        ended = project.run("step")
-    assert "next: VERIFY" in ended.stdout
-    refused = project.run("baseline")
-    assert refused.exit_code == 2 and "iteration 2 is not finished" in refused.stderr
-    records = project.climb("iterate", "-n", "2", "--new")
-    told = [(record["outcome"], record["reason"]) for record in records[2:]]
-    assert told == [("skipped", "interrupted"), ("kept", "better")]
-    project.check("audit")
-    project.check("baseline")
-
-
 @pytest.mark.elsewhere
 def test_after_a_sigkill_in_verify_the_agent_is_not_called_again(waiting: Project) -> None:
     started = started_and_waiting(waiting)
@@ -126,21 +97,6 @@ def test_a_signal_ends_it_at_a_place_that_resumes(waiting: Project, number: sign
     home("go").touch()
     assert [record["metric"]["value"] for record in waiting.climb("iterate", "-n", "2")] == [1, 11, 12]
     assert home("called").read_text() == "x\n" * 2
-
-
-@pytest.mark.slow
-def test_a_second_run_ends_with_4_or_silently_with_0(waiting: Project) -> None:
-    started = started_and_waiting(waiting)
-    second = waiting.run("iterate")
-    assert second.exit_code == 4 and f"process {started.pid} on {socket.gethostname()}, since " in second.stderr
-    assert "in VERIFY of iteration 1 for " in second.stderr
-    assert waiting.run("baseline").exit_code == 4
-    silent = waiting.run("iterate", "--no-wait")
-    assert (silent.exit_code, silent.stdout, silent.stderr) == (0, "", "")
-    started.send_signal(signal.SIGTERM)
-    started.communicate(timeout=20)
-    home("go").touch()
-    assert waiting.climb()[-1]["iteration"] == 1
 
 
 @pytest.mark.slow

@@ -145,10 +145,13 @@ def test_detached_it_climbs_on_without_the_terminal_and_says_how_to_watch(waitin
     assert "goalseek status" in ended.stdout and "goalseek stop" in ended.stdout
     pid = int(ended.stdout.split()[1])
     assert os.getsid(pid) == pid
-    refused = waiting.run("iterate")
-    assert refused.exit_code == 4
-    named = r"at work: process \d+ on \S+, since \d\d:\d\d; in VERIFY of iteration 0 for \d+\.\ds"
-    assert re.search(named, refused.stderr), refused.stderr
+    named = rf"at work: process {pid} on \S+, since \d\d:\d\d; in VERIFY of iteration 0 for \d+\.\ds"
+    for command in ("iterate", "baseline"):
+        refused = waiting.run(command)
+        assert refused.exit_code == 4 and re.search(named, refused.stderr), refused
+    silent = waiting.run("iterate", "--no-wait")
+    assert (silent.exit_code, silent.stdout, silent.stderr) == (0, "", "")
+    assert waiting.state()["turn"] == "run 1, the baseline"
     log = waiting.logs / "detached.log"
     before = log.read_bytes()
     again = waiting.run("iterate", "--detach")

@@ -27,7 +27,8 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
     shares = SharedFolders(project.repository.own, project.folder, share) if share else None
     name = CheckpointName("record")
     record = iteration.steps.do(Phase.LOG, name, IterationRecord, _make_record, iteration, result, ruler, shares)
-    record = structs.replace(record, active_seconds=iteration.lanes.pool.active_seconds)
+    clock = iteration.lanes.pool.clock
+    record = structs.replace(record, active_seconds=round(clock.seconds, 6) if clock else None)
     if project.standing.run_id != project.run_id:  # it begins with this iteration
         run = RunRecord(
             **project.record_head("run", max(project.standing.epoch, 0)),
