@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import posixpath
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from goalseek.git.paths import quote_path
@@ -83,7 +84,7 @@ def make_brief(
             }
             for guard in manifest.guard
         ],
-        "measurement": _last_lines_within(list(describe_measurement(manifest, standing, scope)), _MEASUREMENT_BYTES),
+        "measurement": _last_lines_within(describe_measurement(manifest, standing, scope), _MEASUREMENT_BYTES),
         "iteration": context.iteration,
         "minutes": None,
         "writable": _last_lines_within(manifest.scope.writable, _PATTERNS_BYTES),
@@ -245,10 +246,10 @@ def _sd_in_units(metric: Metric, state: NoiseState) -> float:
     return sd * abs(state.value or 0.0) if scale.logarithmic else sd
 
 
-def describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) -> Iterator[str]:
+def describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) -> list[str]:
     """The commands as they are that see the candidate alone; of others only that they exist."""
     metric, seconds = manifest.metric, standing.baseline.seconds if standing.baseline else {}
-    previous = ""
+    lines = []
     for command in manifest.commands:
         line = _UNSEEN[command.sees or "both"]
         if command.sees == "candidate" and not _names_hidden(command, manifest, scope):
@@ -264,20 +265,17 @@ def describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) -
                 facts.append(_READ_FROM[metric.source or "json"].format(metric.name, metric.path))
             shown = run if len(run) <= _RUN_LENGTH else run[: _RUN_LENGTH - 1] + "…"
             line = f"- `{shown}`{' (' + ', '.join(facts) + ')' if facts else ''}.{RUN_IT_TOO}"
-        if line != previous:
-            yield line
-        previous = line
+        lines.append(line)
     if not any(command.network for command in manifest.commands):
-        yield "- The measurement has no network."
+        lines.append("- The measurement has no network.")
+    return [line for line, _ in groupby(lines)]
 
 
 def _names_hidden(command: VerifyCommand, manifest: Manifest, scope: Scope) -> bool:
     outside = manifest.scope.hidden_from
     if outside and outside in command.text:
         return True
-    for word in words_in(f"{command.text} {command.cwd}"):
-        for path in (word, posixpath.join(command.cwd, word)):
-            inside = scope.prefix + posixpath.normpath(path)
-            if "hidden" in (scope.kind(inside), scope.kind(f"{inside}/x")):
-                return True
-    return False
+    words = words_in(f"{command.text} {command.cwd}")
+    paths = (path for word in words for path in (word, posixpath.join(command.cwd, word)))
+    named = [scope.prefix + posixpath.normpath(path) for path in paths]
+    return any("hidden" in (scope.kind(path), scope.kind(f"{path}/x")) for path in named)

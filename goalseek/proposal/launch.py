@@ -74,7 +74,6 @@ class AgentLaunch(CallHost, Struct):
         return f"{self.label} {name}"
 
     def read_home(self, name: str, pattern: str) -> str:
-        """The newest matching file of that HOME, without credentials; "" if there is none."""
         return _read_home(self.home, self.home_label(name), pattern, self.secrets)
 
     def run(
@@ -176,6 +175,7 @@ def _home_of(places: CachePaths, is_reviewer: bool) -> AgentHome:
 
 
 def _read_home(home: AgentHome, label: str, pattern: str, secrets: Redactor) -> str:
+    """The newest matching file of that HOME, without credentials; "" if there is none."""
     with contextlib.suppress(OSError):
         if home.is_of(label):
             return secrets.redact(home.read(pattern)).decode("utf-8", "replace")

@@ -61,8 +61,8 @@ class UsageLog:
     def add(self, phase: str, home: str = "", asked: tuple[str, str] = ("", "")) -> None:
         """Store durably that a call begins; ``asked`` are its provider and model."""
         self.is_settled = False
-        entry = CallEntry(phase, answer=self.current_step, home=home, run_id=self._run_id)
-        self._store((*self._calls, structs.replace(entry, provider=asked[0], model=asked[1])))
+        entry = CallEntry(phase, answer=self.current_step, home=home, provider=asked[0], model=asked[1])
+        self._store((*self._calls, structs.replace(entry, run_id=self._run_id)))
 
     def note(self, **fields: Any) -> None:
         self._store((*self._calls[:-1], structs.replace(self._calls[-1], **fields)))
@@ -144,9 +144,8 @@ class UsageLog:
             if call.failed:
                 notes.append(f"in {call.phase} {call.failed}")
             elif call.charged is not None:
-                notes.append(
-                    f"a call in {call.phase} ended without an answer; it counts as {_charge_text(call.charged)}"
-                )
+                charge = _charge_text(call.charged)
+                notes.append(f"a call in {call.phase} ended without an answer; it counts as {charge}")
             if call.killed:
                 notes.append(f"programs that the provider left running in {call.phase} were ended: {call.killed}")
         return tuple(dict.fromkeys(notes))
@@ -198,16 +197,13 @@ def killed_call_usage(usage: Usage, median_usage: Usage) -> Usage:
     return usage if charge == structs.replace(usage, estimated=False) else structs.replace(charge, estimated=True)
 
 
-NIGHT_SECONDS = 8 * 3600.0
-
-
 def forecast_cost(newest_first: Iterable[IterationRecord], limits: Limits) -> str:
     """One sentence on the cost of a night, or of ``limits.time``; "" without a rate."""
     tries = [record for record in islice(newest_first, MEDIAN_ITERATIONS) if record.outcome != Outcome.BASELINE]
     iteration_seconds = median_iteration_seconds(tries)
     if not iteration_seconds or not any(record.usage.tokens for record in tries):
         return ""
-    seconds = limits.time or NIGHT_SECONDS
+    seconds = limits.time or 8 * 3600.0
     count = max(int(seconds / iteration_seconds), 1)
     count = min(count, limits.iterations) if limits.iterations else count
     tokens = median([record.usage.tokens for record in tries]) * count
