@@ -190,8 +190,10 @@ def _after_iteration(standing: Standing, record: records.IterationRecord) -> Sta
         outcomes=outcomes,
         tip=record.landed_commit_hash or standing.tip,
     )
-    if record.outcome == Outcome.BASELINE:
+    if record.outcome in (Outcome.BASELINE, Outcome.KEPT):
         commit = _measured_commit(record)
+        following = structs.replace(following, incumbent=commit, best=commit, stagnation=0, settled=None)
+    if record.outcome == Outcome.BASELINE:
         ruler = record.digests.get("ruler", "")
         goes_on = bool(ruler) and ruler == standing.ruler and standing.keeps > 0 and "source" not in record.digests
         if not goes_on:
@@ -202,30 +204,21 @@ def _after_iteration(standing: Standing, record: records.IterationRecord) -> Sta
             first=standing.first or commit,
             origin=standing.origin if goes_on else commit,
             baseline=commit,
-            incumbent=commit,
-            best=commit,
-            stagnation=0,
             crashes=0,
             measurements=(),
             unmoved=0,
             unmerged=0,
             taken_back={},
-            settled=None,
             rotation=Rotation(),
         )
     if record.taken_back is not None:  # a person's word, which is no try of a provider
-        commit = _measured_commit(record)
         taken_back = take_back(standing.taken_back, record.taken_back, record.iteration)
         return structs.replace(
             following,
-            incumbent=commit,
-            best=commit,
             keeps=standing.keeps + len(standing.taken_back) - len(taken_back),
             taken_back=taken_back,
             rotation=structs.replace(standing.rotation, tries=0, has_kept=False),
-            stagnation=0,
             crashes=0,
-            settled=None,
         )
     is_newest = record.iteration > standing.last_iteration  # one that was begun earlier played an earlier move
     script_digest = record.digests.get("script", "") if is_newest else ""
@@ -246,12 +239,9 @@ def _after_iteration(standing: Standing, record: records.IterationRecord) -> Sta
         crashes=standing.crashes + is_crash if is_crash or record.outcome == Outcome.SKIPPED else 0,
         rotation=standing.rotation.after(record, incumbent),
     )
-    if record.outcome != Outcome.KEPT:
-        return structs.replace(following, stagnation=standing.stagnation + (not is_failed_call))
-    commit = _measured_commit(record)
-    return structs.replace(
-        following, incumbent=commit, best=commit, keeps=standing.keeps + 1, has_kept=True, stagnation=0, settled=None
-    )
+    if record.outcome == Outcome.KEPT:
+        return structs.replace(following, keeps=standing.keeps + 1, has_kept=True)
+    return structs.replace(following, stagnation=standing.stagnation + (not is_failed_call))
 
 
 def take_back(taken_back: Mapping[int, int], number: int, iteration: int) -> dict[int, int]:
