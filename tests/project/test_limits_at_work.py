@@ -143,7 +143,9 @@ def test_a_budget_that_the_plan_used_up_ends_the_run_before_the_change_and_a_hig
 def test_time_that_is_over_ends_a_change_at_work_and_tokens_that_it_used_up_keep_no_measurement_back(
     spending: Projects,
 ) -> None:
-    project = spending({"time": "1.5s"}, f'echo x >> "$HOME/phases"; sleep 30; {BETTER}')
+    project = spending({})
+    project.check("baseline")
+    spending({"time": spent(project) + 1.5}, f'echo x >> "$HOME/phases"; sleep 30; {BETTER}')
     ended, last = end(project)
     assert (ended.exit_code, last["stop_reason"]) == (0, "time")
     assert not (project.run_folder(1) / "change.json").exists() and len(project.iterations()) == 1
