@@ -17,7 +17,7 @@ from goalseek.ledger.checkpoints import Checkpoints
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
 from goalseek.measurement.measure import MeasurementSpec, add_measurement
-from goalseek.measurement.ruler import Ruler, proposer_files, ruler_keys
+from goalseek.measurement.ruler import Ruler, ruler_keys
 from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.process import deferring_signals
 from goalseek.project import landing
@@ -222,8 +222,8 @@ def take_ruler(project: Project, config: Config) -> Ruler:
 
 
 def ruler_of(config: Config, entries: Mapping[str, Entry]) -> Ruler:
-    scope, others = config.scope, proposer_files(config.manifest, config.scope)  # who proposes is none of it
-    files = {path: entry for path, entry in entries.items() if scope.in_ruler(path) and path not in others}
+    scope = config.scope  # who proposes is none of the ruler
+    files = {path: entry for path, entry in entries.items() if scope.in_ruler(path) and path not in scope.proposer}
     lines = sorted(f"{entry.mode} {entry.blob} {path}" for path, entry in files.items())
     digest = hashlib.sha256("\0".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
     return Ruler(ruler_keys(config.manifest), digest, config.trees.hidden_from)

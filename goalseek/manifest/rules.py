@@ -74,18 +74,17 @@ def _check_repeats(table: str, key: str, values: list[str], why: str, taken: str
 
 def _check_overlaps(manifest: Manifest) -> Iterator[Fault]:
     share, gives = manifest.scope.share, manifest.setup.gives if manifest.setup else ()
-    for table, key, paths in (("scope", "share", share), ("setup", "gives", gives)):
-        for index, path in enumerate(paths):
-            if other := first_overlap(path, paths[:index]):
-                yield (table, key), _overlap_text(path, other, "list it once, or name folders side by side")
-    home = manifest.log.home
-    for path in share:
-        if other := first_overlap(path, gives):
-            hint = f"{other} is in setup.gives, and each measurement writes in its copy: share another folder"
-            yield ("scope", "share"), _overlap_text(path, other, hint)
-        if other := first_overlap(path, ("logs", "runs") if home == "." else (home,)):
-            hint = f"goalseek writes its records in {other}: name another log.home, or share another folder"
-            yield ("scope", "share"), _overlap_text(path, other, hint)
+    home = ("logs", "runs") if manifest.log.home == "." else (manifest.log.home,)
+    once = "list it once, or name folders side by side"
+    given = "{} is in setup.gives, and each measurement writes in its copy: share another folder"
+    written = "goalseek writes its records in {}: name another log.home, or share another folder"
+    checks = [("scope", "share", path, share[:index], once) for index, path in enumerate(share)]
+    checks += [("setup", "gives", path, gives[:index], once) for index, path in enumerate(gives)]
+    checks += [("scope", "share", path, *other) for path in share for other in ((gives, given), (home, written))]
+    for table, key, path, others, remedy in checks:
+        if other := first_overlap(path, others):
+            how = "is there already" if path == other else f"and {other!r} lie one in the other"
+            yield (table, key), f"{path!r} {how}; {remedy.format(other)}"
     for index, command in enumerate(manifest.verify):
         for key, patterns in (("outputs", command.outputs), ("keep", command.keep)):
             # What a glob names is seen only when it is written.
@@ -93,11 +92,6 @@ def _check_overlaps(manifest: Manifest) -> Iterator[Fault]:
                 if any(f"{pattern.strip('/')}/".startswith(f"{path}/") for path in share):
                     why = f"{pattern!r} lies in what scope.share names, which is read-only: write it elsewhere"
                     yield ("verify", index, key), why
-
-
-def _overlap_text(path: str, other: str, remedy: str) -> str:
-    how = "is there already" if path == other else f"and {other!r} lie one in the other"
-    return f"{path!r} {how}; {remedy}"
 
 
 def _check_once(manifest: Manifest) -> Iterator[Fault]:
