@@ -42,7 +42,7 @@ def _or(word: str, read: _Read, value: Any = None) -> _Read:
 
 
 def _fitting(fits: Callable[[Any], Any], remedy: str, kind: Any = object) -> _Read:
-    """Only values of this ``kind`` are asked."""
+    """Refuses a value of this ``kind`` that does not fit; any other is pydantic's to refuse."""
 
     def read(text: Any) -> Any:
         if isinstance(text, kind) and not fits(text):
@@ -144,13 +144,13 @@ def _is_address(text: Any) -> bool:
     return isinstance(text, str) and re.fullmatch(r"https?://[^\s/]+\S*", text) is not None
 
 
-_few, _number = f"a number from 1 to {MOST_AT_ONCE}", int | float
+_FEW, _NUMBER = f"a number from 1 to {MOST_AT_ONCE}", int | float
 _duration = _or("none", humanize.parse_duration)
 _count = _or("none", _fitting(lambda count: count >= 1, 'at least 1, or "none"', int))
-_agents = _or("auto", _fitting(_is_few, f'{_few}, or "auto"', int | str), "auto")
-_alpha = _or("auto", _fitting(lambda share: 0 < share <= 0.5, 'more than 0 and at most 0.5, or "auto"', _number))
-_cost = _or("none", _fitting(lambda cost: 0 < cost < math.inf, 'dollars, more than zero, or "none"', _number))
-_price = _fitting(lambda cost: 0 <= cost < math.inf, "dollars per million tokens, zero or more", _number)
+_agents = _or("auto", _fitting(_is_few, f'{_FEW}, or "auto"', int | str), "auto")
+_alpha = _or("auto", _fitting(lambda share: 0 < share <= 0.5, 'more than 0 and at most 0.5, or "auto"', _NUMBER))
+_cost = _or("none", _fitting(lambda cost: 0 < cost < math.inf, 'dollars, more than zero, or "none"', _NUMBER))
+_price = _fitting(lambda cost: 0 <= cost < math.inf, "dollars per million tokens, zero or more", _NUMBER)
 _folder = _or("none", _fitting(lambda folder: folder != "", 'a folder, or "none"'))
 _endpoint = _or("none", _fitting(_is_address, "an address such as http://localhost:8080"))
 _margin = _fitting(
@@ -187,7 +187,7 @@ Count = Annotated[int | None, FieldForm(_count, {"type": ["integer", "string"], 
 Positive = Annotated[int, FieldForm(_at_least(1), {"type": "integer", "minimum": 1})]
 Whole = Annotated[int, FieldForm(_at_least(0), {"type": "integer", "minimum": 0})]
 Agents = Annotated[int | Literal["auto"], FieldForm(_agents, _AGENTS)]
-Benches = Annotated[int, FieldForm(_fitting(_is_few, _few, int), _AT_ONCE)]
+Benches = Annotated[int, FieldForm(_fitting(_is_few, _FEW, int), _AT_ONCE)]
 Repeats = Annotated[int, FieldForm(_at_least(2), {"type": "integer", "minimum": 2})]
 Alpha = Annotated[float | None, FieldForm(_alpha, _LIMIT)]
 Amount = Annotated[float | None, FieldForm(_or("none", lambda text: text), _LIMIT)]

@@ -16,7 +16,7 @@ BUILD: dict[str, Any] = {"name": "build", "run": "cp answer.json program", "outp
 RUN = {"name": "run", "run": "cat answer.json"}
 CHECK = {"name": "check", "run": "sh hidden/judge.sh", "sees": "hidden"}
 PYTHON = shlex.quote(sys.executable)
-WALL = {"direction": "minimize", "source": "wall"}
+WALL = {"direction": "minimize", "source": "wall", "noise": "none"}
 FILES = {"answer.json": "{}\n", "hidden/judge.sh": "true\n"}
 BLIND = "metric is the time of check, which neither sees the candidate nor gets `outputs`"
 
@@ -167,7 +167,7 @@ SPIN = "import sys, time\nwhile time.process_time() < {seconds}: pass\ntime.slee
 def test_processor_time_leaves_out_what_the_command_waits_for(make_project: Projects) -> None:
     command = {"name": "work", "run": f"{PYTHON} -S work.py & wait"}
     files = {"work.py": SPIN.format(seconds=0.3)}
-    project = timed_python(make_project, files, command, source="cpu", noise="none")
+    project = timed_python(make_project, files, command, source="cpu")
     project.set_moves({"files": {"work.py": SPIN.format(seconds=0.05)}})
     baseline, faster = project.climb()
     assert 0.3 <= baseline["metric"]["value"] < 0.6 and baseline["guards"]["took"] > 0.7
@@ -177,7 +177,7 @@ def test_processor_time_leaves_out_what_the_command_waits_for(make_project: Proj
 @pytest.mark.slow
 def test_a_time_has_its_unit_wherever_it_stands_with_its_metric(make_project: Projects, tmp_path: Path) -> None:
     guard = {"name": "took", "source": "wall", "command": "run", "max": 60, "max_increase": "900%"}
-    metric = {**WALL, "name": "time", "command": "build", "noise": "none"}
+    metric = {**WALL, "name": "time", "command": "build"}
     project = make_project(files=FILES, manifest={"verify": [BUILD, RUN], "metric": metric, "guard": [guard]})
     project.set_moves("{ }\n")
     doctor = project.run("doctor").stdout
