@@ -144,7 +144,7 @@ class Axis(Struct, frozen=True):
 
 def value_axis(core: Sequence[float], others: Sequence[float]) -> Axis:
     """Holds ``core`` and the middle nine tenths of ``others``, if ``core`` stays large; logarithmic for a wide core."""
-    core, others = [_clamp(value) for value in core], [_clamp(value) for value in others]
+    core, others = ([min(max(value, -_FURTHEST), _FURTHEST) for value in values] for values in (core, others))
     low, high = min(core), max(core)
     if low > 0 and high / low >= _LOGARITHMIC_FROM:
         first, last = math.floor(math.log10(max(low, 1 / _FURTHEST))), math.ceil(math.log10(high))
@@ -168,10 +168,6 @@ def value_axis(core: Sequence[float], others: Sequence[float]) -> Axis:
     step = next(step * magnitude for step in _STEPS if step * magnitude >= raw * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return Axis(tuple(index * step for index in range(first, max(last, first + 1) + 1)))
-
-
-def _clamp(value: float) -> float:
-    return min(max(value, -_FURTHEST), _FURTHEST)
 
 
 def count_axis(first: int, last: int) -> Axis:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -88,15 +88,11 @@ class ReportSource:
         """Reads each patch once, cut so that all fit a page; None for a missing one."""
         limit = patch_limit(len(tries))
         keys = [(try_.commit, try_.iteration, limit) for try_ in tries]
-        missing = {key: try_ for key, try_ in zip(keys, tries, strict=True) if key not in self._diffs}
-        for key, patch in zip(missing, self._read_patches(missing.values()), strict=True):
-            self._diffs[key] = None if patch is None else diff_of(patch, limit)
-        return [self._diffs[key] for key in keys]
-
-    def _read_patches(self, tries: Iterable[Try]) -> Iterator[bytes | None]:
         processes: BatchProcesses | None = None
-        try:
-            for try_ in tries:
+        with ExitStack() as stack:
+            for key, try_ in zip(keys, tries, strict=True):
+                if key in self._diffs:
+                    continue
                 patch = None
                 try:
                     patch = (self._runs / f"{try_.iteration:04d}" / "changes.diff").read_bytes()
@@ -106,12 +102,11 @@ class ReportSource:
                             if processes is None:
                                 git_dir = locate(self._loaded.folder / self._loaded.manifest.project.repo).git_dir
                                 processes = BatchProcesses(git_dir, {"GIT_DIR": str(git_dir)})
+                                stack.callback(processes.close)
                             reply = processes.send(_PATCH, f"{try_.commit} {try_.parent}\nend\n".encode())
                             patch = b"\n".join(reply.lines()) or None
-                yield patch
-        finally:
-            if processes:
-                processes.close()
+                self._diffs[key] = None if patch is None else diff_of(patch, limit)
+        return [self._diffs[key] for key in keys]
 
     def state(self, is_live: bool = False) -> ProjectState:
         """For a copy, only what to do next."""
