@@ -21,8 +21,6 @@ from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Holdout, Manifest
 from goalseek.values import Finding
 
-COUNTING = 'echo ran >> "{runs}"; read value < answer.txt; test "$value" -ge 0; set -- $(wc -l "{runs}"); '
-
 
 def findings(ended: Ended) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
@@ -81,40 +79,51 @@ def test_of_several_benches_only_one_measures_and_a_time_keeps_to_one(tmp_path: 
 
 
 SURVIVES = 'if grep -qx 5 answer.txt; then echo "score: {}"; else echo "score: {}"; fi'
-UNREAD = "the verifier does not read the candidate"
-BETTER = "garbage is better than your code: every writable file filled with garbage: the number goes to 135 from 96"
+CONSTANT = 'echo ran >> "{runs}"; echo "score: 5"'
+NOISY = 'echo ran >> "{runs}"; read value < answer.txt; test "$value" -ge 0; set -- $(wc -l "{runs}"); '
+NOISY += 'echo "score: $((100 + $1))"; test "$value" = 5'
+GUARD = "[[guard]]\nname = 'limit'\nregex = 'score: (.*)'\nsource = 'stdout'\nmin = 10"
+UNREAD = "the verifier does not read the candidate: .*; make the verifier run or read the writable files"
+FILLED = "^every writable file filled with garbage"
+BETTER = f"^garbage is better than your code: {FILLED[1:]}: the number goes to 135 from 96; is metric.direction = "
+LUCK = "a candidate that changes nothing can win: .* The metric is noisy.*set metric.min_delta"
+COST = "up to 16 where it is not.*settling in the end takes 10 runs"
+SLOW = pytest.mark.slow
+VERIFIERS = {
+    "survives": (SURVIVES.format(5, 0), {}, "", {"sabotage": f"{FILLED}: the number goes to 0; $"}),
+    "there": ('test -f answer.txt && echo "score: 5"', {}, "", {"sabotage": "^every writable file deleted.*; $"}),
+    "random": ('echo "score: $GOALSEEK_SEED"', {}, "sabotage", {"sabotage": UNREAD}),
+    "constant": (CONSTANT, {}, "sabotage", {"sabotage": UNREAD}),
+    "better": (SURVIVES.format(96, 135), {}, "sabotage", {"sabotage": BETTER}),
+    "by little": (SURVIVES.format(96, 135), {"metric": ", min_delta = 200"}, "", {"sabotage": FILLED}),
+    "not valid": (SURVIVES.format(96, 135), {"metric": ", valid = [90, 100]"}, "", {"sabotage": FILLED}),
+    "noisy": (NOISY, {}, "", {"noise": "run again, in turn with the incumbent", "cost": COST}),
+    "no noise": (NOISY, {"metric": ', noise = "none"'}, "unchanged", {"unchanged": LUCK}),
+    "less noisy": (NOISY, {"metric": ", min_delta = 10"}, "", {"unchanged": "noisy, but less than min_delta"}),
+    "guard": (JUDGE, {"more": GUARD}, "guard", {"guard": r"limit is 5, below its minimum, 10; .*\[\[guard\]\]"}),
+    "out of range": (JUDGE, {"metric": ", valid = [0, 1]"}, "verifier", {"verifier": "outside its valid range.*; ."}),
+    "fails": ("echo made of cheese >&2; exit 3", {}, "verifier", {"verifier": "made of cheese.*; ."}),
+    "timeout": ("exec sleep 30", {"verify": 'timeout = "1s"'}, "verifier", {"verifier": "took over 1.0s.*; ."}),
+    "nothing": ("echo nothing to read", {}, "verifier", {"verifier": "no match.*; ."}),
+    "nan": ("echo score: nan", {}, "verifier", {"verifier": "nan.*; ."}),
+}
+SLOW_ONES = ("fails", "timeout", "nothing", "nan")
 
 
-@pytest.mark.parametrize(
-    ("judge", "metric", "is_fit", "told", "remedy"),
-    [
-        (SURVIVES.format(5, 0), "", True, "every writable file filled with garbage: the number goes to 0", ""),
-        ('test -f answer.txt && echo "score: 5"', "", True, "every writable file deleted", ""),
-        ('echo "score: $GOALSEEK_SEED"', "", False, UNREAD, "make the verifier run or read the writable files"),
-        (
-            'echo ran >> "{runs}"; echo "score: 5"',
-            "",
-            False,
-            UNREAD,
-            "make the verifier run or read the writable files",
-        ),
-        (SURVIVES.format(96, 135), "", False, BETTER, 'is metric.direction = "maximize" right?'),
-        (SURVIVES.format(96, 135), ", min_delta = 200", True, "every writable file filled with garbage", ""),
-        (SURVIVES.format(96, 135), ", valid = [90, 100]", True, "every writable file filled with garbage", ""),
-    ],
-    ids=["survives", "there", "random", "constant", "better", "better by little", "not valid"],
-)
-def test_a_verifier_that_survives_garbage_may_move_but_not_be_better_and_a_number_of_nothing_may_not(
-    tmp_path: Path, judge: str, metric: str, is_fit: bool, told: str, remedy: str
-) -> None:
-    case = make_case(tmp_path, judge, metric)
+@pytest.mark.parametrize("name", [pytest.param(one, marks=[SLOW] * (one in SLOW_ONES)) for one in VERIFIERS])
+def test_what_a_verifier_is_found_to_be(tmp_path: Path, name: str) -> None:
+    judge, how, cross, told = VERIFIERS[name]
+    case = make_case(tmp_path, judge, **how)
     ended = case.run("--json", "doctor")
-    (found,) = findings(ended)["sabotage"]
-    assert (ended.exit_code, bad(ended)) == ((0, []) if is_fit else (1, ["sabotage"])), ended.stdout
-    assert found["text"].startswith(told) and found["remedy"].startswith(remedy) and bool(remedy) != is_fit
-    if told == UNREAD:
+    assert (ended.exit_code, bad(ended)) == ((1, [cross]) if cross else (0, [])), ended.stdout
+    found = findings(ended)
+    for place, pattern in told.items():
+        assert re.search(pattern, f"{found[place][0]['text']}; {found[place][0]['remedy']}", re.DOTALL), found[place]
+    if cross in ("verifier", "sabotage"):
         assert case.traces() == []
-        assert case.count() == (5 if "{runs}" in judge else 0), "two numbers and three breakages"
+    else:
+        assert len(case.records()) == 2, "the numbers are good, whatever the rule is"
+    assert name != "constant" or case.count() == 5, "two numbers and three breakages"
 
 
 def test_who_may_propose_is_said_and_a_provider_that_cannot_start_is_found_while_the_rest_is_tried(
@@ -207,55 +216,6 @@ def test_a_seed_that_is_a_number_in_the_code_is_found() -> None:
     for text in (*fixed, "rng = np.random.default_rng(5)"):
         assert (fixed_seed_line(text), fixed_seed_line(f"x\n{text}")) == (1, 2), text
     assert [fixed_seed_line(text) for text in drawn] == [None] * 3
-
-
-@pytest.mark.parametrize("metric", ["", ', noise = "none"', ", min_delta = 10"])
-def test_of_a_noisy_metric_it_says_what_deciding_costs_or_that_an_unchanged_candidate_would_win(
-    tmp_path: Path, metric: str
-) -> None:
-    case = make_case(tmp_path, COUNTING + 'echo "score: $((100 + $1))"; test "$value" = 5', metric=metric)
-    ended = case.run("--json", "doctor")
-    found = findings(ended)
-    assert (ended.exit_code, bad(ended)) == ((1, ["unchanged"]) if "none" in metric else (0, [])), ended.stdout
-    if "none" in metric:
-        assert "noisy" in found["unchanged"][0]["text"] and "min_delta" in found["unchanged"][0]["remedy"]
-        assert len(case.records()) == 2, "the numbers are good, only the rule is not"
-    elif not metric:
-        assert "run again, in turn with the incumbent" in found["noise"][0]["text"]
-        (cost,) = found["cost"]
-        assert "up to 16 where it is not" in cost["text"] and "settling in the end takes 10 runs" in cost["text"]
-
-
-SLOW = pytest.mark.slow
-
-
-@pytest.mark.parametrize(
-    ("judge", "tables", "told"),
-    [
-        pytest.param("echo the disk is made of cheese >&2; exit 3", {}, "the disk is made of cheese", marks=SLOW),
-        pytest.param("echo slow; exec sleep 30", {"verify": 'timeout = "1s"'}, "took over 1.0s", marks=SLOW),
-        pytest.param("echo nothing to read", {}, "no match", marks=SLOW),
-        pytest.param("echo score: nan", {}, "nan", marks=SLOW),
-        (JUDGE, {"metric": ", valid = [0, 1]"}, "outside its valid range"),
-    ],
-)
-def test_a_verifier_without_a_number(tmp_path: Path, judge: str, tables: dict[str, str], told: str) -> None:
-    case = make_case(tmp_path, judge, **tables)
-    ended = case.run("doctor")
-    assert ended.exit_code == 1
-    lines = ended.stdout.splitlines()
-    (cross,) = [index for index, line in enumerate(lines) if line.startswith("✗")]
-    assert lines[cross].startswith("✗ verifier ") and told in "\n".join(lines[cross:])
-    assert any("→" in line for line in lines[cross:])
-    assert case.traces() == []
-
-
-def test_a_guard_that_the_code_as_it_is_breaks_lets_nothing_be_kept(tmp_path: Path) -> None:
-    guard = "[[guard]]\nname = 'limit'\nregex = 'score: (.*)'\nsource = 'stdout'\nmin = 10"
-    ended = make_case(tmp_path, more=guard).run("--json", "doctor")
-    assert (ended.exit_code, bad(ended)) == (1, ["guard"])
-    (found,) = findings(ended)["guard"]
-    assert "limit is 5, below its minimum, 10" in found["text"] and "[[guard]]" in found["remedy"]
 
 
 def test_quick_runs_no_verifier_and_an_unfit_repository_none_either(tmp_path: Path) -> None:
