@@ -365,7 +365,7 @@ WRITERS = {
         *("revert 3", "step", "step", "iterate --new --jobs 2 -n 2", "direct 'make it small'", "iterate --new"),
         *("direct --drop 1", "stop", "baseline", "iterate", "baseline --from HEAD", "iterate"),
     ],
-    "asks": ["iterate", "approve 5", "iterate", "decline 6", "iterate"],
+    "asks": ["iterate", "approve 5", "iterate", "iterate", "decline 6", "iterate"],
     "measures": [
         *("settle", "compare main best -n 2", "settle", "noise -n 5", f"noise {NOISE}", "audit --rerun 2"),
         *("exec --at best -- sh -c 'echo 1 > more'", "promote --measure", "promote --branch home"),

@@ -41,8 +41,7 @@ def run(options: Options) -> int:
         (has_both, "--dirty takes the place of B", "goalseek compare A B, or goalseek compare A --dirty"),
         (options.before is None and not options.dirty, "compare needs a revision, or --dirty", usage),
     )
-    if options.wants_json:
-        options.apply_query({})
+    options.apply_query({})  # a wrong one is refused before anything is measured
     manifest = options.load_manifest()
     pairs: list[compare.Pair] = []
     code = 0

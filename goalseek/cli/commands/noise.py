@@ -57,8 +57,7 @@ def run(options: Options) -> int:
     for name in ("regex", "direction", "matches", "timeout"):
         is_given = getattr(options, name) is not None
         refuse((is_given, f"--{name} is for --run; here the manifest says it", "goalseek noise --run CMD"))
-    if options.wants_json:
-        options.apply_query({})
+    options.apply_query({})  # a wrong one is refused before anything is measured
     with open_project(options.load_manifest(), options.line_view(), doing="noise") as project:
         check_fit(subject_of(project, "noise"))
         target, incumbent = noise_target(project), project.standing.incumbent
