@@ -15,7 +15,7 @@ from goalseek.humanize import format_distinct, format_number, parse_share, plura
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Side, Verdict
 from goalseek.statistics import noise
-from goalseek.statistics.comparison import Comparison
+from goalseek.statistics.comparison import Comparison, compare
 from goalseek.statistics.fixed_seed import MIN_CANDIDATE_RUNS, describe_fixed_seed, has_fixed_seed
 from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.values import Outcome, Reason, VerifierRun
@@ -132,15 +132,14 @@ class AcceptanceRule(Struct, frozen=True):
         sd = noise.spread(scale, pairs, incumbent_now[: noise.MAX_BASELINE_RUNS] if calibrating else reused)
         first = next(index for index, run in enumerate(runs) if run.of == "candidate")
         before, fresh = noise.values_of(runs[:first], "incumbent"), noise.values_of(runs[first:], "incumbent")
-        values_before = (reused + before)[-noise.MAX_INCUMBENT_RUNS :]
         known = [] if calibrating else [run.value for run in state.incumbent]
         alpha = alpha_of(metric, state)
         bar = math.log((1 - BETA) / alpha)
-        screening = Comparison(
-            scale, sd, values_before, candidate_values[:1], (known + before)[-noise.MAX_INCUMBENT_RUNS :]
-        )
-        if len(candidate_values) == 1 and values_before and screening.gain < 0:
-            return self._verdict(screening, Reason.WORSE, None, bar)
+        if len(candidate_values) == 1 and (values_before := (reused + before)[-noise.MAX_INCUMBENT_RUNS :]):
+            known_before = (known + before)[-noise.MAX_INCUMBENT_RUNS :]
+            screening = compare(scale, sd, values_before, candidate_values, known_before)
+            if screening.gain < 0:
+                return self._verdict(screening, Reason.WORSE, None, bar)
         old = reused[-REUSED_IN_TURNS:] + before
         if old and fresh:
             # The sd is of successive differences, which a shift does not widen.
@@ -148,9 +147,9 @@ class AcceptanceRule(Struct, frozen=True):
             old = [] if shift > SHIFT * sd * math.sqrt(1 / len(old) + 1 / len(fresh)) else old
         incumbent_values = (old + fresh)[-noise.MAX_INCUMBENT_RUNS :]
         known = (known + incumbent_now)[-noise.MAX_INCUMBENT_RUNS :]
-        comparison = Comparison(scale, sd, incumbent_values, candidate_values, known)
         needed = min(noise.MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, len(candidate_values)))
         if len(incumbent_values) >= MIN_INCUMBENT_RUNS:
+            comparison = compare(scale, sd, incumbent_values, candidate_values, known)
             log_odds = comparison.log_odds
             least = metric.max_repeats if comparison.is_wider else min(KEEPING_RUNS, metric.max_repeats)
             is_enough = len(candidate_values) >= least and len(incumbent_values) >= needed
@@ -172,7 +171,7 @@ class AcceptanceRule(Struct, frozen=True):
         return "incumbent" if len(incumbent_values) < needed else "candidate"
 
     def _verdict(self, comparison: Comparison, reason: Reason, log_odds: float | None, bar: float) -> Verdict:
-        metric, incumbent, gain = self.metric, comparison.incumbent_middle, comparison.gain
+        metric, incumbent, gain = self.metric, comparison.incumbent, comparison.gain
         odds = None if log_odds is None else math.exp(log_odds)
         why = comparison.describe(odds, self.state.value, metric.unit)
         margin, needed = parse_share(metric.min_delta, incumbent), None
@@ -180,7 +179,7 @@ class AcceptanceRule(Struct, frozen=True):
             reason, needed = Reason.BELOW_MIN_DELTA, margin
             why = f"{why}; less than min_delta, {format_number(margin, metric.unit)}"
         elif reason == Reason.SEED_FIXED:
-            why = f"{describe_fixed_seed(len(comparison.candidate))} ({why})"
+            why = f"{describe_fixed_seed(comparison.runs[0])} ({why})"
         elif reason in (Reason.WORSE, Reason.WITHIN_NOISE):
             most = metric.max_repeats, min(noise.MAX_INCUMBENT_RUNS, max(MIN_INCUMBENT_RUNS, metric.max_repeats))
             needed = max(comparison.needed_gain(bar, most), margin)
@@ -190,7 +189,7 @@ class AcceptanceRule(Struct, frozen=True):
             Outcome.KEPT if reason == Reason.BETTER else Outcome.REVERTED,
             reason,
             why,
-            comparison.candidate_middle,
+            comparison.candidate,
             incumbent,
             gain,
             odds,

@@ -26,7 +26,7 @@ from pages import GUIDE
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.records import MeasurementRecord, RunRecord
 from goalseek.statistics.acceptance import BETA, alpha_of, next_for_baseline
-from goalseek.statistics.comparison import Comparison
+from goalseek.statistics.comparison import compare
 from goalseek.statistics.noise import NoiseState, TimedRun, drift_warning, relative_variance, scale_of, spread
 from goalseek.values import VerifierRun, from_plain, to_line, to_plain
 
@@ -296,7 +296,7 @@ def test_the_line_for_people(
 ) -> None:
     """Lower is better. Where number and verdict would contradict each other, the incumbent's median is named."""
     scale = scale_of("minimize", min(*incumbent, *candidate) > 0)
-    assert Comparison(scale, 1.0, incumbent, candidate, incumbent).describe(odds, recorded) == line
+    assert compare(scale, 1.0, incumbent, candidate, incumbent).describe(odds, recorded) == line
 
 
 @given(seeds)
@@ -313,10 +313,10 @@ def test_who_is_rejected_for_its_number_is_told_a_gain_that_it_did_not_have(seed
 def test_the_gain_that_is_needed_is_that_of_as_many_runs_as_the_rule_makes() -> None:
     bar, linear, logarithmic = math.log(17.5), scale_of("minimize", False), scale_of("maximize", True)
     needed = 0.8 + bar * (1 / 8 + 1 / 8) / 1.6  # sd
-    assert Comparison(linear, 2.0, [50.0], [51.0], [50.0]).needed_gain(bar, (8, 8)) == pytest.approx(2 * needed)
-    far = Comparison(linear, 2.0, [50.0], [5000.0], [50.0])
+    assert compare(linear, 2.0, [50.0], [51.0], [50.0]).needed_gain(bar, (8, 8)) == pytest.approx(2 * needed)
+    far = compare(linear, 2.0, [50.0], [5000.0], [50.0])
     assert far.needed_gain(bar, (8, 8)) == pytest.approx(2 * needed), "however far it was away"
-    share = Comparison(logarithmic, 0.02, [50.0], [49.0], [50.0]).needed_gain(bar, (8, 8)) / 50
+    share = compare(logarithmic, 0.02, [50.0], [49.0], [50.0]).needed_gain(bar, (8, 8)) / 50
     assert share == pytest.approx(math.expm1(0.02 * needed))
 
 
