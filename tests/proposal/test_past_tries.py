@@ -299,20 +299,6 @@ def test_what_tries_others_together_is_no_diff_of_its_own(tmp_path: Path) -> Non
     assert [attempt.diff[-2:] for attempt in tries] == ["", "+2", "+1", ""]
 
 
-def test_a_large_change_is_cut_at_a_line(make_project: Projects) -> None:
-    project = make_project()
-    script = "seq -f 'value %g of a thousand thousand' 1 9000 > notes.txt; printf '{\"score\": 0}' > answer.json\n"
-    project.set_agent(KEEPS_BRIEF + script, {"scope": {"writable": ["*.json", "*.txt"], "hidden": ["hidden/**"]}})
-    project.commit()
-    project.climb("iterate", "-n", "2")
-    (row,) = brief(2)["rejected"]
-    *lines, last = row["diff"].splitlines()
-    count = len([line for line in lines if line.startswith("+value")])
-    assert lines[-1] == f"+value {count} of a thousand thousand" and last.startswith("(cut: ") and 90 < count < 120
-    text = json.dumps(row["diff"])
-    assert 4000 < len(text) - 2 <= 4096 and f"value {count} of" in prompts(project, 2)
-
-
 LINE = st.text(st.characters(exclude_characters="\n", exclude_categories=("Cs",)), max_size=300).map("+{}".format)
 
 

@@ -338,12 +338,10 @@ def test_a_template_may_have_a_second_part_for_sessions_and_only_an_authors(tmp_
         load_templates(tmp_path)
 
 
-def test_who_has_a_plan_is_told_no_history_and_an_own_template_has_what_it_names(tmp_path: Path) -> None:
+def test_who_has_a_plan_is_told_nothing_of_a_flat_climb_and_an_own_template_has_what_it_names(tmp_path: Path) -> None:
     tries, plan = (structs.replace(past(8), diff="+x"),), Plan("A title", "because")
-    unplanned, planned = made("apply", tries, Plan("", "")), made("apply", tries, plan, flattened=True)
-    for text in ("# What has been tried", "Rejected changes as diffs", "a title"):
-        assert text in unplanned and text not in planned, text
-    assert "flattened" not in planned and "flattened" in made("apply", tries, Plan("", ""), flattened=True)
+    flat = [made("apply", tries, asked, flattened=True) for asked in (plan, Plan("", ""))]
+    assert ["flattened" in text for text in flat] == [False, True]
     (tmp_path / "apply.md").write_text("$history\n<!-- unplanned -->\nNow $ideas$plan.\n<!-- resumed -->\nGo.\n")
     for asked, is_told in ((plan, False), (Plan("", ""), True)):
         own = sent("apply", tries, asked, templates=tmp_path)
@@ -363,11 +361,6 @@ def test_a_kept_change_that_has_no_room_in_the_history_stands_there_in_a_line() 
         told = made("plan", (*tries, kept), best_iteration=best)
         assert told.count("The first") == 1 and f"{line}DATA {NONCE}>>>" in told
     assert "- 60: reverted/worse 1.5, -0.5: a title\n" in told
-
-
-def test_a_gain_in_paired_runs_is_told_with_the_gain_that_was_needed_and_without_the_number() -> None:
-    missed = structs.replace(past(8), gain=-0.0025, needed=0.014)
-    assert "- 8: reverted/worse -0.0025, needed +0.014: a title\n" in made("plan", (missed,))
 
 
 def test_a_near_miss_may_be_varied_until_another_kind_of_change_is_wanted() -> None:

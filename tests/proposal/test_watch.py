@@ -5,7 +5,6 @@ import threading
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from goalseek.project.opening import open_project
 from goalseek.project.stop import Ends
 from goalseek.proposal import call
 from goalseek.records import IterationRecord
-from goalseek.values import Stop, Usage
+from goalseek.values import Stop
 
 pytestmark = pytest.mark.slow
 
@@ -76,10 +75,10 @@ def test_a_call_is_ended_when_the_time_is_over_and_a_later_invocation_goes_on_wi
     measured: Project, limit: str
 ) -> None:
     spent = sum(sum(record["seconds"].values()) for record in measured.iterations())
-    deadline = datetime.now(UTC) + timedelta(seconds=2)
-    hang(measured, {"time": {"time": spent + 1.5}, "deadline": {"deadline": deadline}, "for": {}}[limit])
-    ended = climb(measured, seconds=2.0 if limit == "for" else None)
-    assert ended.stop and ended.stop.reason == limit and not ended.records and ended.seconds < 5
+    deadline = datetime.now(UTC) + timedelta(seconds=3)
+    hang(measured, {"time": {"time": spent + 2.5}, "deadline": {"deadline": deadline}, "for": {}}[limit])
+    ended = climb(measured, seconds=3.0 if limit == "for" else None)
+    assert ended.stop and ended.stop.reason == limit and not ended.records and ended.seconds < 8
     assert (measured.folder / "answer.json").read_text() != "half\n" and phases() == ["plan", "apply"]
     hang(measured, {})
     (record,) = climb(measured, count=1).records
@@ -112,17 +111,6 @@ def test_a_call_is_ended_when_what_it_has_used_so_far_passes_a_limit(
     hang(measured, {})
     (record,) = climb(measured, count=1).records
     assert (record.outcome, record.usage.tokens, record.usage.cost_usd) == ("kept", 650, 0.9)
-
-
-def test_nobody_looks_at_the_usage_where_no_limit_depends_on_it(
-    measured: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hang(measured, {}, """printf '{"input_tokens": 1}' > "$GOALSEEK_USAGE"; sleep 60""")
-
-    looks: list[Path] = []
-    monkeypatch.setattr("goalseek.proposal.call.read_usage", lambda path: looks.append(path) or Usage(1))
-    ended = climb(measured, seconds=2.0)
-    assert ended.stop and ended.stop.reason == "for" and len(looks) == 1, "what it is charged is read at its end"
 
 
 def test_a_silent_call_is_shown_and_ended_by_a_request_to_stop(

@@ -126,20 +126,3 @@ def test_the_recordings_played_again_give_the_same_climb_and_what_is_wrong_with_
         path.unlink()
     ended = damaged.run("iterate")
     assert ended.exit_code == 3 and "has no recordings" in ended.stderr
-
-
-@pytest.mark.parametrize(
-    ("provider", "wrong"),
-    [
-        ({"name": "replay"}, "is required by the provider"),
-        ({"name": "replay", "record": "r", "model": "m"}, "has no use with the provider"),
-        ({"name": "tune", "record": ""}, "a folder, or"),
-        ({"name": "tune", "repair": -1}, "at least 0"),
-        ({"name": "tune", "fallback": [{"name": "claude", "record": "r"}]}, "belongs in [provider] itself"),
-        ({"name": "tune", "plan": {"name": "claude", "repair": 0}}, "belongs in [provider] itself"),
-    ],
-)
-def test_keys_that_cannot_be_meant_are_refused(project: Project, provider: dict[str, Any], wrong: str) -> None:
-    project.set_manifest({"provider": provider})
-    ended = project.run("iterate")
-    assert ended.exit_code == 2 and wrong in ended.stderr, ended.stderr
