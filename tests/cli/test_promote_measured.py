@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import FILES, Project, answer, home, living, until
+from project import FILES, Project, answer, home
 
 # The number is the candidate's times what a file beside it says, so it depends on the base as well.
 JUDGE = """\
@@ -100,25 +100,6 @@ def test_a_result_that_is_worse_there_or_breaks_a_guard_is_a_finding(climbed: Pr
         assert (worst < 0, found["measured"]["broken"]) == (is_worse, broken)
     assert ends(found) == (98, 96)
     assert "2% worse (exactly)" in climbed.run("promote", "--measure", "--onto", "main").stdout
-
-
-@pytest.mark.slow
-def test_killed_while_it_measures_the_same_command_measures_and_makes(climbed: Project) -> None:
-    climbed.write({"hidden/judge.sh": 'while test -e "$HOME/hold"; do sleep 0.02; done\n' + JUDGE})
-    climbed.commit("a judge that can be held")
-    assert climbed.run("baseline").exit_code == 0
-    home("seen").unlink()
-    home("hold").touch()
-    command = ("promote", "--measure", "--branch", "better")
-    process = climbed.start(*command)
-    until(lambda: any("judge.sh" in line for line in living(home()).values()))
-    process.kill()
-    process.communicate(timeout=120)
-    assert "better" not in climbed.git("for-each-ref")
-    home("hold").unlink()
-    assert climbed.run(*command).exit_code == 0
-    assert climbed.git("log", "--reverse", "--format=%s", "main..better").split("\n") == ["move 1", "move 2"]
-    assert len(home("seen").read_text().splitlines()) >= 4
 
 
 def test_while_a_climb_is_at_work_nothing_is_measured_or_made(climbed: Project) -> None:

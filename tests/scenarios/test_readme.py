@@ -1,11 +1,9 @@
 """What the README prints works as printed."""
 
 import hashlib
-import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pages
 import pytest
@@ -72,15 +70,10 @@ def blocks(language: str) -> list[str]:
     return pages.blocks_in(README, language)
 
 
-def records(project: Project) -> list[dict[str, Any]]:
-    """The iterations, whatever the project is called."""
-    (path,) = project.folder.glob(".goalseek/*/logs/results.jsonl")
-    rows = [json.loads(row) for row in path.read_text().splitlines()]
-    return [row for row in rows if row["kind"] == "iteration"]
-
-
 def best(project: Project) -> float:
-    return max(record["metric"]["value"] for record in records(project) if record["outcome"] in ("baseline", "kept"))
+    return max(
+        record["metric"]["value"] for record in project.iterations() if record["outcome"] in ("baseline", "kept")
+    )
 
 
 def block_with(language: str, words: str) -> str:
@@ -105,7 +98,7 @@ def test_candidate_code_cannot_open_the_hidden_files_of_the_quick_start(make_pro
     project = make_project(files=PYTHON, manifest=block_with("toml", '"wine"') + '\n[provider]\nname = "scripted"\n')
     project.write({"moves.toml": tomli_w.dumps({"move": [{"title": "steal", "files": {"train.py": STEAL}}]})})
     project.check("iterate")
-    record = records(project)[1]
+    record = project.iterations()[1]
     assert record["reason"] == "verify_failed" and "No such file" in record["why"]
 
 
@@ -116,7 +109,7 @@ def test_cpp_and_time_of_the_quick_start(make_project: Projects) -> None:
     moves = [{"title": "forge", "files": {"src/main.cpp": FORGE}}, {"title": "fast", "files": {"src/main.cpp": READ}}]
     project.write({"moves.toml": tomli_w.dumps({"move": moves})})
     project.check("iterate", "-n", "2")
-    base, forged, fast = records(project)
+    base, forged, fast = project.iterations()
     assert base["metric"]["value"] > 0.4 > fast["metric"]["value"]
     assert (forged["reason"], fast["reason"]) == ("verify_failed", "better")
     assert "check ended with 1" in forged["why"]
@@ -130,7 +123,7 @@ def test_text_and_a_script_of_the_quick_start(make_project: Projects) -> None:
         project.check("iterate")
         if best(project) == 3:
             break
-    kept = records(project)[-1]
+    kept = project.iterations()[-1]
     assert (kept["outcome"], kept["metric"]["value"]) == ("kept", 3)
     assert kept["hypothesis_summary"].lower() == "mark mails with the word prize"
 

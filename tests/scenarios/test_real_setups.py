@@ -173,21 +173,6 @@ def test_gcc_through_alternatives_and_ccache_that_hits(project: Project, isolate
     assert not (isolated / ".cache" / "ccache").exists()
 
 
-@BOTH
-def test_data_that_is_a_link_to_elsewhere(project: Project, tmp_path: Path, mode: str) -> None:
-    elsewhere = tmp_path / "big" / "disk"
-    elsewhere.mkdir(parents=True)
-    (elsewhere / "rows").write_text("7")
-    (tmp_path / "big" / "labels").write_text("900")
-    (project.top / "data").symlink_to(elsewhere)
-    run = 'n=$(cat data/rows); m=$(cat data/../labels || echo 0); echo "score: $((n + m + $(cat src/n)))"'
-    verify = {"name": "rows", "run": f"{run}; echo spoilt > data/rows; true", "sees": "candidate"}
-    scope = {"writable": ["src/**"], "share": ["data"]}
-    set_up(project, {".gitignore": "data\n", "src/n": "1\n"}, verify, scope=scope, sandbox={"mode": mode})
-    assert values(project, {"src/n": "2\n"}) == [8, 9]
-    assert (elsewhere / "rows").read_text() == "7"
-
-
 DEVICE = Path("/dev/nvidia-test")  # named like a graphics card's
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from inside import NAMED_LOCKS_FOLDER
@@ -31,17 +29,8 @@ print("loss: 2.5")
 AGENT = f"""sed -i s/2.5/1.5/ train.py; echo "# the agent: $CUDA_VISIBLE_DEVICES, $(ls {DEVICE})" >> train.py"""
 
 
-def records(project: Project) -> list[dict[str, Any]]:
-    """The iterations, whatever the project is called."""
-    (path,) = project.folder.glob(".goalseek/*/logs/results.jsonl")
-    rows = [json.loads(row) for row in path.read_text().splitlines()]
-    return [row for row in rows if row["kind"] == "iteration"]
-
-
 def artifact(project: Project, number: int, name: str) -> str:
-    """A file in an iteration's folder."""
-    (folder,) = project.folder.glob(f".goalseek/*/runs/{number:04d}")
-    return (folder / name).read_text()
+    return (project.run_folder(number) / name).read_text()
 
 
 def training(name: str, manifest: str, mode: str) -> Project:
@@ -69,7 +58,7 @@ def test_the_card_and_its_variable_are_the_verifiers(card: str, monkeypatch: pyt
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     project = training("repo", card, "bubblewrap")
     with_device(project, "iterate")
-    assert [(record["outcome"], record["metric"]["value"]) for record in records(project)] == [
+    assert [(record["outcome"], record["metric"]["value"]) for record in project.iterations()] == [
         ("baseline", 2.5),
         ("kept", 1.5),
     ]
@@ -85,11 +74,11 @@ def test_who_shares_the_card_waits_for_its_turn(card: str) -> None:
     until(home("waiting").exists)
     second = other.start("iterate")
     until(lambda: "waits for gpu of" in other.run("status").stdout)
-    assert second.poll() is None and not list(other.folder.glob(".goalseek/*/logs/results.jsonl"))
+    assert second.poll() is None and not other.results.exists()
     let_go()
     for started in (first, second):
         assert started.communicate(timeout=60) and started.returncode == 0
-    assert [len(records(project)) for project in (one, other)] == [2, 2]
+    assert [len(project.iterations()) for project in (one, other)] == [2, 2]
 
 
 @pytest.mark.slow
@@ -105,7 +94,7 @@ def test_a_warm_build_compiles_what_changed_and_once_a_candidate() -> None:
     project.commit("recipe")
     project.set_moves({"files": {"src/answer.c": wait.format(1000)}}, {"files": {"src/answer.c": C_WRONG}})
     project.check("iterate", "-n", "2")
-    record, wrong = records(project)[1:]
+    record, wrong = project.iterations()[1:]
     assert wrong["reason"] == "verify_failed" and "check ended with 1" in wrong["why"]
     assert (record["outcome"], record["reason"]) == ("kept", "better"), record["why"]
     assert record["metric"]["value"] < 0.25
@@ -150,7 +139,7 @@ def test_a_count_of_instructions_is_read_and_one_that_the_program_prints_is_not(
     project.set_moves(*({"files": {"src/app.c": code}} for code in (*codes, LOOP.format("", 2, "n"))))
     ended = project.run("iterate", "-n", "4")
     assert ended.exit_code == 0, ended.stderr
-    baseline, *others, faster = records(project)
+    baseline, *others, faster = project.iterations()
     assert [record["reason"] for record in others] == ["no_metric", "no_metric", "verify_failed"], others
     assert baseline["metric"]["value"] > 300_000 and "2 matches" in others[0]["why"]
     assert faster["reason"] == "better", faster["why"]
@@ -182,13 +171,13 @@ def test_a_hidden_test_set_outside_of_the_repository() -> None:
     project.set_moves(*({"files": {"experiment.py": code}} for code in codes))
     ended = project.run("iterate", "-n", "3")
     assert ended.exit_code == 0, ended.stderr
-    told = [(record["reason"], record["metric"]["value"]) for record in records(project)]
+    told = [(record["reason"], record["metric"]["value"]) for record in project.iterations()]
     assert told == [("measured", 0.25), ("verify_failed", None), ("verify_failed", None), ("better", 1.0)]
-    assert records(project)[3]["isolation"] == {"sandbox": "bubblewrap", "verifier": "hidden"}
+    assert project.iterations()[3]["isolation"] == {"sandbox": "bubblewrap", "verifier": "hidden"}
     assert not list(project.trees().glob("workspace*/**/labels.csv"))
     assert "labels.csv" not in project.git("log", "--all", "--format=", "--name-only")
     (beside / "labels.csv").write_text("1\n2\n0\n2\n")
     ended = project.run("iterate")
     assert ended.exit_code == 3 and "labels.csv" in ended.stderr
     project.check("baseline")
-    assert [record["epoch"] for record in records(project)] == [0, 0, 0, 0, 1]
+    assert [record["epoch"] for record in project.iterations()] == [0, 0, 0, 0, 1]

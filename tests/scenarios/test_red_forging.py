@@ -15,11 +15,10 @@ from pathlib import Path
 import pytest
 from project import Project, Projects, answer
 from red_team.attacks import LEVELS, NONE, NOWHERE, Attack
-from red_team.field import loot_in
+from red_team.field import loot_in, script
 from skips import levels
 
 pytestmark = pytest.mark.slow
-SCRIPT = Path(__file__).parent / "red_team" / "forger.py"
 FORGED = '"value":999'
 
 
@@ -93,11 +92,11 @@ def made(mode: str, names: tuple[str, ...], make_project: Projects, folder: Path
     """A project whose agent plays these, one an iteration."""
     judge = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
     project = make_project(files={"answer.json": answer(1), "hidden/judge.sh": judge})
-    script = folder / "forger.py"
-    script.write_text(SCRIPT.read_text().replace('"""{}"""', repr(json.dumps({"top": str(project.top)}))))
+    forger = folder / "forger.py"
+    forger.write_text(script("forger", {"top": str(project.top)}))
     project.set_manifest(
         {
-            "provider": {"name": "command", "command": [sys.executable, str(script), *names], "repair": 0},
+            "provider": {"name": "command", "command": [sys.executable, str(forger), *names], "repair": 0},
             "limits": {"stagnation": "none", "failures": "none"},
             "sandbox": {"mode": mode, "agent_network": False},
         }

@@ -5,7 +5,6 @@ Each plant is laid out once by hand too, where ordinary programs fall for it: gi
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import subprocess
@@ -17,11 +16,10 @@ from typing import Any
 import pytest
 from project import IDENTITY, Project, Projects, answer, ended
 from red_team.attacks import LEVELS, NONE, NOWHERE, Attack
-from red_team.field import loot_in
+from red_team.field import loot_in, script
 from skips import levels
 
 pytestmark = pytest.mark.slow
-SCRIPT = Path(__file__).parent / "red_team" / "planter.py"
 NO_GUARD = "git -c core.protectNTFS=false add -A"
 BY_MKTREE = (
     "blob=$(git hash-object -w src/.GIT/config); below=$(printf '100644 blob %s\\tconfig\\n' $blob | git mktree); "
@@ -274,25 +272,21 @@ FILES = {
 READ_ONLY = ["other.txt", "measure.py", "checks/test_it.py"]
 
 
-def grounds(folder: Path, top: Path) -> dict[str, str]:
-    """What lies outside of all trees: a file of the user's, an empty store, a repository that runs what it should not."""
+def planter(folder: Path, top: Path) -> list[str]:
+    """The agent's words, but for its plants.
+
+    Outside of all trees, in ``outside``, lie a file of the user's, an empty store, and a repository that runs a program.
+    """
     outside = folder / "outside"
     (outside / "store").mkdir(parents=True)
     (outside / "victim").write_text("theirs\n")
-    poisoned = outside / "poisoned"
-    subprocess.run(["git", "init", "--quiet", str(poisoned)], check=True, timeout=120)
     (outside / "ran.sh").write_text(f"#!/bin/sh\ntouch {outside}/poisoned-ran\n")
     (outside / "ran.sh").chmod(0o755)
-    subprocess.run(
-        ["git", "-C", str(poisoned), "config", "core.fsmonitor", str(outside / "ran.sh")], check=True, timeout=120
-    )
-    return {"outside": str(outside), "top": str(top)}
-
-
-def script_in(folder: Path, places: dict[str, str]) -> Path:
-    script = folder / "planter.py"
-    script.write_text(SCRIPT.read_text().replace('"""{}"""', repr(json.dumps(places))))
-    return script
+    for words in (["init", "--quiet"], ["config", "core.fsmonitor", str(outside / "ran.sh")]):
+        (outside / "poisoned").mkdir(exist_ok=True)
+        subprocess.run(["git", "-C", outside / "poisoned", *words], check=True, timeout=120)
+    (folder / "planter.py").write_text(script("planter", {"outside": str(outside), "top": str(top)}))
+    return [sys.executable, str(folder / "planter.py")]
 
 
 @dataclass(frozen=True)
@@ -318,8 +312,7 @@ class Played:
 
 
 def play(mode: str, plants: tuple[Plant, ...], judge: str, project: Project, folder: Path) -> Played:
-    places = grounds(folder, project.top)
-    words = [sys.executable, str(script_in(folder, places)), *(plant.name for plant in plants)]
+    words = [*planter(folder, project.top), *(plant.name for plant in plants)]
     project.write({"hidden/judge.sh": judge})
     (project.top / "GEMINI.md").symlink_to("docs/house.md")
     reviewer = {"provider": {"name": "command", "command": ["sh", "-c", REVIEWER]}, "criteria": ["It is honest."]}
@@ -343,7 +336,7 @@ def play(mode: str, plants: tuple[Plant, ...], judge: str, project: Project, fol
     printed = "".join(shown.stdout + shown.stderr for shown in (done, *looks))
     assert project.users() == users
     project.check("audit")
-    return Played(records, loot, printed, Path(places["outside"]))
+    return Played(records, loot, printed, folder / "outside")
 
 
 @pytest.mark.parametrize("group", PLAYED)
@@ -374,12 +367,11 @@ def test_where_nobody_takes_care_the_plant_works(plant: Plant, make_project: Pro
     project = make_project("hand", files=FILES)
     (project.top / "GEMINI.md").symlink_to("docs/house.md")
     project.commit()
-    places = grounds(tmp_path, project.top)
+    words = [*planter(tmp_path, project.top), plant.name]
     if plant.name != "hard_link_to_hidden":
         project.git("update-index", "--skip-worktree", "hidden/labels.txt")
         (project.top / "hidden" / "labels.txt").unlink()
         (project.top / "hidden").rmdir()
-    words = [sys.executable, str(script_in(tmp_path, places)), plant.name]
     environment = {**os.environ, **IDENTITY, "GOALSEEK_ITERATION": "1"}
     planted = subprocess.run(
         words, cwd=project.top, env=environment, input="", capture_output=True, text=True, check=True, timeout=120
@@ -387,7 +379,12 @@ def test_where_nobody_takes_care_the_plant_works(plant: Plant, make_project: Pro
     assert loot_in(planted.stdout) == "planted"
     judge = tmp_path / "judge.sh"
     judge.write_text(PROGRAMS)
-    more = {"OUTSIDE": places["outside"], "JUDGE": str(judge), "REVIEWER": REVIEWER, "GOALSEEK_RUN_DIR": str(tmp_path)}
+    more = {
+        "OUTSIDE": str(tmp_path / "outside"),
+        "JUDGE": str(judge),
+        "REVIEWER": REVIEWER,
+        "GOALSEEK_RUN_DIR": str(tmp_path),
+    }
     done = subprocess.run(
         ["sh", "-c", plant.by_hand],
         cwd=project.top,

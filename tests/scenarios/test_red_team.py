@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from project import Projects, answer, living, until
 from red_team.attacks import COMMON, LEVELS, NOWHERE, SECRET, Attack, playable
-from red_team.field import agent_that_knows, field, is_there, loot_in
+from red_team.field import field, is_there, loot_in, script
 from skips import levels
 
 pytestmark = pytest.mark.slow
@@ -55,7 +55,7 @@ def play(mode: str, make_project: Projects, folder: Path, home: Path) -> Played:
     project = make_project(files={"answer.json": answer(1), "hidden/labels.txt": SECRET, ".gitignore": "data\n"})
     agent = folder / "agent.py"
     with field(project, folder, home, mode) as (places, descriptor):
-        agent.write_text(agent_that_knows(places))
+        agent.write_text(script("agent", places))
         words = [sys.executable, str(agent), *NAMES]
         project.set_manifest(
             {

@@ -24,7 +24,7 @@ import pytest
 from inside import remove_tree
 from project import Project, Projects, end_all, living, until
 from red_team.attacks import BELOW_FULL, COMMON, LEVELS, NOWHERE, SECRET, Attack, playable
-from red_team.field import agent_that_knows, field, is_there, loot_in
+from red_team.field import field, is_there, loot_in, script
 from skips import levels
 
 pytestmark = pytest.mark.slow
@@ -145,7 +145,7 @@ def prepared(mode: str, make_project: Projects, folder: Path, home: Path) -> Ite
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", project.top / ".venv"], check=True, timeout=120)
     try:
         with field(project, folder, home, f"candidate-{mode}") as (places, descriptor):
-            project.write({"agent.py": agent_that_knows(places)})
+            project.write({"agent.py": script("agent", places)})
             yield project, places, descriptor
     finally:
         for left in Path("/dev/shm").glob("left-*"):
@@ -284,11 +284,11 @@ def by_hand(name: str, hand: Path, top: Path, descriptor: int) -> str:
     own = {"HOME": str(hand / "home"), "TMPDIR": str(hand / "tmp"), "GOALSEEK_RUN_DIR": str(run)}
     environment = {**os.environ, **own, "PYTHONDONTWRITEBYTECODE": "1"}
     printed = ""
-    for script in ("answer.py", "look.py", "score.py"):
+    for program in ("answer.py", "look.py", "score.py"):
         with (hand / "printed").open("w+") as file:  # a pipe would wait for survivors
             how = {"stdout": file, "stderr": subprocess.STDOUT, "env": environment, "pass_fds": [descriptor]}
             if tree.is_dir():
-                subprocess.run([sys.executable, script], cwd=tree, timeout=60, **how)  # type: ignore[call-overload]
+                subprocess.run([sys.executable, program], cwd=tree, timeout=60, **how)  # type: ignore[call-overload]
             file.seek(0)
             printed += file.read()
         if "survivor" in name or "swapped" in name:
@@ -337,7 +337,7 @@ def succeeded_by_hand(attack: Attack, hand: Path, printed: str, places: dict[str
 def test_in_one_process_with_its_judge_candidate_code_wins_at_every_level(mode: str, make_project: Projects) -> None:
     """The control of what a hidden command of its own stops; the record says that there was none."""
     project = make_project(files={**FILES, "answer.py": code("being_honest"), "hidden/both.py": BOTH})
-    project.write({"agent.py": agent_that_knows({"top": "/"})})
+    project.write({"agent.py": script("agent", {"top": "/"})})
     judge = {"name": "judge", "run": f"PYTHONPATH=. {shlex.quote(sys.executable)} hidden/both.py", "sees": "both"}
     scope = {"writable": ["answer.py"], "hidden": ["hidden/**"], "generated": ["out/**"]}
     limits = {"stagnation": "none", "failures": "none"}

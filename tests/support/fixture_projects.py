@@ -39,10 +39,6 @@ class FixtureProject(Project):
         """Runs goalseek to its end, which may take a while on a machine at work."""
         return ended(arguments, self.folder, seconds=300.0)
 
-    @property
-    def logs(self) -> Path:
-        return self.folder / ".goalseek" / self.name / "logs"
-
     def hidden_blobs(self) -> dict[str, str]:
         """The committed hidden files: path and blob."""
         patterns = [*self.tables["scope"]["hidden"], "goalseek.toml"]

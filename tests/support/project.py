@@ -233,8 +233,14 @@ class Project:
         return ended.stderr
 
     @property
+    def climb_folder(self) -> Path:
+        """That of the one climb, whatever its name is; ``demo`` where there is none or another one too."""
+        found = [place for place in self.folder.glob(".goalseek/*") if place.is_dir()]
+        return found[0] if len(found) == 1 else self.folder / ".goalseek" / "demo"
+
+    @property
     def logs(self) -> Path:
-        return self.folder / ".goalseek" / "demo" / "logs"
+        return self.climb_folder / "logs"
 
     @property
     def results(self) -> Path:
@@ -254,7 +260,7 @@ class Project:
 
     def run_folder(self, number: int) -> Path:
         """The artifacts of an iteration."""
-        return self.folder / ".goalseek" / "demo" / "runs" / f"{number:04d}"
+        return self.climb_folder / "runs" / f"{number:04d}"
 
     def trees(self) -> Path:
         """Where the workspace and the bench of the one project are."""

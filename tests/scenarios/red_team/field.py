@@ -6,15 +6,13 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from project import Project
 from red_team.attacks import SECRET
-
-AGENT = Path(__file__).parent / "agent.py"
 
 
 @contextmanager
@@ -49,9 +47,10 @@ def field(project: Project, folder: Path, home: Path, name: str) -> Iterator[tup
             Path(place).unlink(missing_ok=True)
 
 
-def agent_that_knows(places: dict[str, Any]) -> str:
-    """The script of the attacking agent, where things are filled in."""
-    return AGENT.read_text().replace('"""{}"""', repr(json.dumps(places)))
+def script(name: str, places: Mapping[str, Any]) -> str:
+    """An attacking script of this folder, where things are filled in."""
+    text = Path(__file__).with_name(f"{name}.py").read_text()
+    return text.replace('"""{}"""', repr(json.dumps(places)))
 
 
 @contextmanager
