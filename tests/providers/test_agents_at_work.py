@@ -466,31 +466,55 @@ def test_an_answer_of_megabytes_and_usage_between_megabytes_are_read_and_stored_
 CUT = "do exec(EDIT); act, detail = {}"  # it has edited, and then its service is gone
 
 
-def score_and_prompts(project: Project, made: Fake) -> tuple[Any, list[bool]]:
-    """The value that was kept, and of each call whether it was told that its edits are in the folder."""
-    record = project.iterations()[-1]
-    assert (record["iteration"], record["outcome"]) == (1, "kept"), record["why"]
-    answers = sum(call["phase"] != "review" for call in made.calls)
-    assert tokens(record) == 100 * answers and not record["usage"]["estimated"], "each is charged once"
-    return record["metric"]["value"], ["Your edits are in the folder" in call["prompt"] for call in made.calls]
+HALF, PLANNED, APPLIED, REPAIRED = CUT.format("'half', ''"), ("plan", False), ("apply", True), ("repair", True)
+CUTS: dict[str, tuple[dict[str, str], list[tuple[str, bool]], int, list[str]]] = {
+    # what it does, its calls, the score, and what each of them is told of its edits
+    "in its change, twice": (
+        {"_1": HALF, "_2": CUT.format("'spent', '0'")},
+        [PLANNED, APPLIED, APPLIED, APPLIED],
+        4,
+        ["", "", "Your edits are in the folder", "Your edits are in the folder"],
+    ),
+    "in a repair": (
+        {"apply": STRAYS, "_2": HALF},
+        [PLANNED, APPLIED, REPAIRED, REPAIRED],
+        4,
+        ["", "", "", "Your edits are in the folder"],
+    ),
+    "with its session": (
+        {"_1": "do exec(EDIT); act = 'half'; STORED.unlink(); STORED = Path(home, 'sessions/lost')"},
+        [PLANNED, APPLIED, APPLIED, ("apply", False)],
+        2,
+        ["", "", "Your edits are in the folder", "what it had edited was undone"],
+    ),
+    "with a credential": (
+        {"_1": "do open('answer.json', 'w').write(environment['ANTHROPIC_API_KEY']); act, detail = 'half', ''"},
+        [PLANNED, APPLIED, APPLIED],
+        2,
+        ["", "", "its edits were undone"],
+    ),
+}
 
 
-def test_one_that_is_cut_off_goes_on_with_its_edits(fake: Fakes, scorers: Projects) -> None:
-    made = fake("claude", ADDING, _1=CUT.format("'half', ''"), _2=CUT.format("'spent', '0'"))
-    project = scorers({"name": "claude", "credentials": []})
-    project.climb()
-    assert calls(made) == [("plan", False), ("apply", True), ("apply", True), ("apply", True)]
-    assert score_and_prompts(project, made) == (4, [False, False, True, True])
-    assert "Now make the change" in made.calls[1]["prompt"] and "Now make" not in made.calls[2]["prompt"]
-    assert '"a higher rate"' in made.calls[2]["prompt"] and all(len(call["prompt"]) < 300 for call in made.calls[2:])
-
-
-def test_a_repair_that_is_cut_off_keeps_its_edits_on_top_of_those_before(fake: Fakes, scorers: Projects) -> None:
-    made = fake("claude", ADDING, apply=STRAYS, _2=CUT.format("'half', ''"))
+@pytest.mark.parametrize("case", CUTS)
+def test_one_that_is_cut_off_goes_on_with_its_edits_unless_they_must_be_undone(
+    fake: Fakes, scorers: Projects, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    acts, asked, score, told = CUTS[case]
+    made = fake("claude", ADDING, **acts)
     project = scorers({"name": "claude"})
-    project.climb()
-    assert calls(made) == [("plan", False), ("apply", True), ("repair", True), ("repair", True)]
-    assert score_and_prompts(project, made) == (4, [False, False, False, True])
+    record = project.climb()[-1]
+    assert (record["iteration"], record["outcome"], record["metric"]["value"]) == (1, "kept", score), record["why"]
+    assert calls(made) == asked
+    prompts = [call["prompt"] for call in made.calls]
+    told_of = ("Your edits are in the folder", "its edits were undone", "what it had edited was undone")
+    assert ["".join(text for text in told_of if text in prompt) for prompt in prompts] == told
+    assert not [place for place, content in everything_written(project) if KEY.encode() in content]
+    if case == "in its change, twice":
+        assert tokens(record) == 400 and not record["usage"]["estimated"], "each is charged once"
+        assert "Now make the change" in prompts[1] and "Now make" not in prompts[2]
+        assert '"a higher rate"' in prompts[2] and all(len(prompt) < 300 for prompt in prompts[2:])
 
 
 def test_edits_of_one_that_is_cut_off_outlive_a_kill(fake: Fakes, scorers: Projects) -> None:
@@ -518,30 +542,6 @@ def test_the_next_provider_never_sees_the_edits_of_one_that_is_cut_off(fake: Fak
     assert len(codex.calls) == 2 and calls(claude) == [("apply", False), ("apply", True)]
     told = ["Your edits are in the folder" in call["prompt"] for call in claude.calls]
     assert told == [False, True] and tokens(record) == 300
-
-
-def test_edits_are_undone_where_the_session_is_gone(fake: Fakes, scorers: Projects) -> None:
-    made = fake(
-        "claude", ADDING, _1="do exec(EDIT); act = 'half'; STORED.unlink(); STORED = Path(home, 'sessions/lost')"
-    )
-    project = scorers({"name": "claude"})
-    record = project.climb()[-1]
-    assert calls(made)[1:] == [("apply", True), ("apply", True), ("apply", False)]
-    assert record["metric"]["value"] == 2, "the edits of its last turn alone"
-    assert "what it had edited was undone" in made.calls[-1]["prompt"]
-
-
-def test_edits_that_hold_a_credential_are_undone_and_stored_nowhere_when_a_turn_is_cut_off(
-    fake: Fakes, scorers: Projects, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    leak = "do open('answer.json', 'w').write(environment['ANTHROPIC_API_KEY']); act, detail = 'half', ''"
-    made = fake("claude", ADDING, _1=leak)
-    project = scorers({"name": "claude"})
-    record = project.climb()[-1]
-    assert (record["outcome"], record["metric"]["value"]) == ("kept", 2), record["why"]
-    assert calls(made)[2] == ("apply", True) and "its edits were undone" in made.calls[2]["prompt"]
-    assert not [place for place, content in everything_written(project) if KEY.encode() in content]
 
 
 WAITS = {

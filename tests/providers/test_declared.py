@@ -336,6 +336,7 @@ def test_a_report_of_usage_without_an_end_is_none(tmp_path: Path) -> None:
     assert read_usage(place) == Usage()
 
 
+@pytest.mark.slow
 def test_a_long_tool_output_hides_neither_usage_nor_answer(own: Path) -> None:
     home = AgentHome(own / "agent")
     home.make("1", {}, {})

@@ -105,19 +105,6 @@ def test_what_it_cannot_do_is_skipped_and_put_back(name: str, climbing: Project,
 
 
 EDIT = """printf '{"score": %s1}' "$GOALSEEK_ITERATION" > answer.json\n"""
-BLOCK = (
-    """printf '<<<GOALSEEK PLAN %s\\nthe title\\nthe text\\nfiles:\\nanswer.json\\nGOALSEEK PLAN %s>>>\\n' $1 $1\n"""
-)
-
-
-def test_a_command_is_asked_for_a_plan_first_where_the_manifest_says_so(project: Project) -> None:
-    script = 'set -- "$GOALSEEK_NONCE"\necho "$GOALSEEK_PHASE" >> "$HOME/phases"\n'
-    script += f"[ $GOALSEEK_PHASE = plan ] && {BLOCK}{EDIT}echo a log line\n"
-    script += 'echo \'{"input_tokens": 7, "cost_usd": 0.5}\' > "$GOALSEEK_USAGE"\n'
-    record = project.set_agent(script, ask_plan=True).climb()[1]
-    assert home("phases").read_text().split() == ["plan", "apply"]
-    assert record["hypothesis_summary"] == "the title" and record["planned_files"] == ["answer.json"]
-    assert record["usage"]["input_tokens"] == 14 and record["usage"]["cost_usd"] == 1.0
 
 
 @pytest.mark.parametrize("repair", [1, 0])
