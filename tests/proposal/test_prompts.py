@@ -2,10 +2,8 @@
 
 import json
 import re
-import shlex
 import shutil
 import string
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -267,21 +265,6 @@ def test_a_prompt_that_cannot_be_used_is_refused_with_the_reason(tmp_path: Path)
         assert refused.value.exit_code == 2 and f"{phase}.md" in refused.value.message
     with pytest.raises(GoalseekError, match="is no folder"):
         load_templates(Path("/nowhere/at/all"))
-
-
-def test_a_direction_and_an_edited_program_reach_the_next_prompt_of_a_running_loop(project: Project) -> None:
-    direct = f'cd {project.folder}; {shlex.quote(sys.executable)} -m goalseek direct "prefer even numbers" >&2'
-    project.set_agent(
-        'cp "$GOALSEEK_PROMPT" "$HOME/prompt-$GOALSEEK_ITERATION"; cp "$GOALSEEK_BRIEF" "$HOME/brief"; echo a title\n'
-        "printf '{\"score\": 1%s}' $GOALSEEK_ITERATION > answer.json\n"
-        f'if [ $GOALSEEK_ITERATION = 1 ]; then ({direct}; echo "Keep it short." > program.md); fi\n'
-    )
-    records = project.climb("iterate", "-n", "2")
-    first, second = (home(f"prompt-{number}").read_text() for number in (1, 2))
-    for text in ("prefer even numbers", "Keep it short."):
-        assert text not in first and text in second
-    assert json.loads(home("brief").read_text())["directions"] == ["prefer even numbers"]
-    assert records[2]["directions"] == ["prefer even numbers"]
 
 
 def test_the_manual_names_exactly_the_placeholders_that_exist_and_the_packages_own_use_no_others() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from fake_agents import Fake
-from project import Project, Projects, answer, home
+from project import Project, Projects, answer
 
 pytestmark = pytest.mark.slow
 
@@ -105,21 +105,6 @@ def test_what_it_cannot_do_is_skipped_and_put_back(name: str, climbing: Project,
 
 
 EDIT = """printf '{"score": %s1}' "$GOALSEEK_ITERATION" > answer.json\n"""
-
-
-@pytest.mark.parametrize("repair", [1, 0])
-def test_a_command_is_called_again_to_repair_a_crash_as_often_as_the_manifest_says(
-    project: Project, repair: int
-) -> None:
-    script = 'echo "$GOALSEEK_PHASE" >> "$HOME/phases"; [ $GOALSEEK_PHASE = repair ] && cat answer.json && echo 1\n'
-    crashes = {
-        "verify": [
-            {"name": "tests", "run": "grep 1 answer.json", "sees": "candidate", "outputs": ["answer.json"]},
-            {"run": "sh hidden/judge.sh"},
-        ]
-    }
-    project.set_agent(f"{script}echo 2 > answer.json\n", crashes, repair=repair).climb()
-    assert home("phases").read_text().split() == ["apply", "repair"][: 1 + repair]
 
 
 def test_a_command_that_runs_past_its_limit_is_a_provider_timeout(project: Project) -> None:
