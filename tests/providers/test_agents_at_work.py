@@ -253,12 +253,6 @@ def test_a_night_with_a_limit_an_outage_and_a_revoked_key_loses_no_iteration(
     assert any(note.startswith("waited 2h") or note.startswith("waited 1h") for note in records[2]["notes"])
 
 
-def test_mini_swe_agent_is_refused_without_a_sandbox(fake: Fakes, agents: Projects) -> None:
-    mini = fake("mini-swe-agent")
-    ended = agents({"name": "mini-swe-agent"}).run("iterate")
-    assert ended.exit_code == 3 and "needs a sandbox" in ended.stderr and mini.calls == []
-
-
 @pytest.fixture
 def endpoint() -> Iterator[str]:
     """A server that knows no method: it answers, though."""
