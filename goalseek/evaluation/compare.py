@@ -81,7 +81,6 @@ def measure_pairs(project: Project, before: Target, after: Target, count: int) -
     a run has no number.
     """
     numbers: list[MeasuredValue] = []
-    pairs: list[Pair] = []
     trees = (
         structs.replace(side, seed=secrets.randbelow(2**31), known=tuple(numbers[:1])).variant(side.tree)
         for side in measurements.alternate(before, after, count)
@@ -92,7 +91,7 @@ def measure_pairs(project: Project, before: Target, after: Target, count: int) -
             raise GoalseekError(error.message, "what has no number cannot be compared", error.exit_code)
         numbers.append(number)
         if len(numbers) % 2 == 0:
-            pairs.append(measurements.pairs_in_turn(numbers)[-1])
+            pairs = measurements.pairs_in_turn(numbers)
             yield pairs[-1]
             if is_exact(pairs):
                 return

@@ -36,7 +36,7 @@ def test_every_table_is_on_one_page_and_every_page_is_as_the_tables_say() -> Non
         assert (GUIDE / f"{topic}.md").read_text() == page_of_keys(topic), "python tests/support/key_pages.py"
 
 
-def test_a_key_is_explained_by_its_whole_name_its_last_and_its_table(project: Project) -> None:
+def test_a_key_is_explained_by_its_whole_name_its_last_and_its_table_and_a_table_in_brackets(project: Project) -> None:
     shown = project.run("help", "scope.share").stdout
     assert shown.startswith("scope.share: list of paths, default []\n")
     assert tomllib.loads(shown[shown.index("[scope]") :]) == {"scope": {"share": [".venv", "data"]}}
@@ -52,15 +52,9 @@ def test_a_key_is_explained_by_its_whole_name_its_last_and_its_table(project: Pr
     assert table.startswith("[[verify]]\n") and "\n  timeout " in table
     assert 'setup.timeout: duration, default "30m"\n' in project.run("help", "timeout").stdout
     assert '\nverify.output_max: size, default "2GiB"\n' in "\n" + project.run("help", "output_max").stdout
-
-
-def test_a_table_that_has_the_name_of_a_page_or_a_command_is_explained_in_brackets(project: Project) -> None:
     for name, shown in (("limits", "# Limits"), ("holdout", "# Noise"), ("log", "usage: goalseek log")):
         assert project.check("help", name).startswith(shown)
         assert project.check("help", f"[{name}]").startswith(f"[{name}]\n")
     assert "`goalseek help '[holdout]'`" in project.check("help", "holdout")
-
-
-def test_a_key_that_is_not_there_is_refused_with_the_nearest(project: Project) -> None:
     ended = project.run("help", "scope.writeable")
     assert ended.exit_code == 2 and "did you mean 'scope.writable'?" in ended.stderr

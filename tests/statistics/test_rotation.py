@@ -115,20 +115,16 @@ def test_what_was_begun_in_an_earlier_turn_leaves_the_present_one_as_it_is() -> 
     assert (after_kept.turn, after_kept.tries) == ("a", 0), "it was begun before that change was kept"
 
 
-def test_a_kept_change_of_nobody_leaves_the_turn_as_it_is() -> None:
-    night = Night()
-    night.play(*worse(5))
-    night.play("kept", author=STACK)
-    assert night.turn()[0] == "b" and night.rotation.tries == 0
-    assert author_of(STACK, "", "a fresh") == STACK
-
-
-def test_a_stack_is_a_try_but_begins_no_turn() -> None:
+def test_a_stack_is_a_try_but_begins_no_turn_and_leaves_it_as_it_is_where_it_is_kept() -> None:
     night = Night()
     night.play(*worse(3))
     night.play("reverted", author=STACK)
     assert night.why() == "b: 4 iterations without a kept change"
-    assert night.play(*worse(3)) == "bbb"
+    assert night.play(*worse(2)) == "bb"
+    night.play("kept", author=STACK)
+    assert night.turn()[0] == "b" and night.rotation.tries == 0
+    assert author_of(STACK, "", "a fresh") == STACK
+    assert night.play(*worse(4)) == "bbbc"
 
 
 def test_who_is_asked_in_a_fresh_turn_of_a_closed_provider_proposes_under_its_own_name() -> None:
@@ -139,18 +135,14 @@ def test_who_is_asked_in_a_fresh_turn_of_a_closed_provider_proposes_under_its_ow
     assert {each.name: each.tried for each in proposers_of(night.rotation, LOWER)} == {"a": 2, "c": 2}
 
 
-def test_a_turn_of_a_name_that_is_gone_is_the_provider_s() -> None:
+def test_a_turn_of_a_name_that_is_gone_is_the_provider_s_and_one_that_no_record_names_counts() -> None:
     night = Night()
-    night.play(*worse(4))
+    night.play(*worse(3), turn_of=None)  # as an older version recorded
+    assert night.turn()[0] == "b"
+    night.play(*worse(1))
     night.search = Search(rotate=("c",), plateau=3)
     assert night.turn() == ("a",)
     assert night.rotation.next_turn(SEARCH, "another").names == ("b", "c")
-
-
-def test_a_record_of_an_older_version_counts_for_the_plateau() -> None:
-    night = Night()
-    night.play(*worse(3), turn_of=None)
-    assert night.turn()[0] == "b"
 
 
 @given(st.lists(st.floats(0.1, 1000), min_size=2, max_size=20), st.sampled_from([LOWER, HIGHER, PLAIN]))

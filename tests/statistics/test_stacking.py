@@ -50,15 +50,21 @@ def test_after_eight_candidates_and_then_after_every_four_the_nearest_misses_are
     assert ask(*misses, together, *since) == (3, 4), "a set is tried once, and a set is no member of another"
 
 
-def test_three_are_tried_where_each_of_them_looks_like_a_gain() -> None:
-    gains = [miss(1, 0.9, 0.7, 0.8, reason=Reason.WITHIN_NOISE), miss(2, 1.0, 0.6), miss(3, 0.9, 0.8), miss(4, -1.0)]
-    assert ask(*gains) == (1, 2, 3)
+SEVERAL = (0.3, 0.4, 0.3, 0.4, 0.3, 0.4)
 
 
-def test_the_first_run_of_a_candidate_counts_for_less_than_several() -> None:
-    few, many = miss(1, 0.4), miss(2, 0.3, 0.4, 0.3, 0.4, 0.3, 0.4, reason=Reason.WITHIN_NOISE)
-    assert ask(few, many, miss(3, -0.2), miss(4, -0.2), miss(5, -3.0)) == (1, 2)
-    assert ask(miss(1, 0.4), many, miss(3, 0.5, 0.5, 0.5), miss(4, -2.0)) == (2, 3)
+@pytest.mark.parametrize(
+    ("gains", "stack"),
+    [
+        pytest.param([(0.9, 0.7, 0.8), (1.0, 0.6), (0.9, 0.8), (-1.0,)], (1, 2, 3), id="three that look like gains"),
+        pytest.param([(0.4,), SEVERAL, (-0.2,), (-0.2,), (-3.0,)], (1, 2), id="the nearest two"),
+        pytest.param([(0.4,), SEVERAL, (0.5, 0.5, 0.5), (-2.0,)], (2, 3), id="a first run counts for less"),
+        pytest.param([(-5.0,)] * 7, (), id="all are far off"),
+        pytest.param([(-0.1,), *[(-5.0,)] * 6], (), id="all but one are far off"),
+    ],
+)
+def test_near_misses_are_tried_together(gains: list[tuple[float, ...]], stack: tuple[int, ...]) -> None:
+    assert ask(*(miss(number, *several) for number, several in enumerate(gains, start=1))) == stack
 
 
 @pytest.mark.parametrize("reason", sorted(Reason))
@@ -66,11 +72,6 @@ def test_only_what_the_number_alone_rejected_may_be_tried_again_with_others(reas
     records = [miss(1, 0.4, reason=reason), *(miss(number, -0.1 * number) for number in range(2, 6))]
     is_by_number = reason in ("worse", "within_noise", "tie", "below_min_delta")
     assert ask(*records) == ((1, 2) if is_by_number else (2, 3))
-
-
-def test_what_is_far_off_is_no_near_miss() -> None:
-    assert ask(*(miss(number, -5.0) for number in range(1, 8))) == ()
-    assert ask(miss(1, -0.1), *(miss(number, -5.0) for number in range(2, 8))) == ()
 
 
 def test_sets_that_came_to_nothing_are_not_asked_for_again() -> None:
