@@ -22,6 +22,7 @@ from noise_sessions import (
     update_noise,
 )
 from pages import GUIDE
+from records import HEAD
 
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.records import MeasurementRecord, RunRecord
@@ -145,32 +146,24 @@ def test_without_a_run_in_the_window_the_incumbent_is_run_first() -> None:
     assert next_step(metric_of("minimize", window=31), state, ()) == "candidate"
 
 
+def odds_against(incumbent: tuple[float, ...], runs: str) -> float:
+    before = baseline_state(*SPREAD)
+    state = replace(before, incumbent=tuple(TimedRun(value, before.clock) for value in incumbent))
+    verdict = next_step(metric_of(max_repeats=3), state, runs_in(runs))
+    assert isinstance(verdict, Verdict) and verdict.odds is not None
+    return verdict.odds
+
+
 def test_an_incumbent_that_spreads_more_than_all_code_does_is_harder_to_beat() -> None:
     """The same medians, sd of all code and runs of the candidate: only the incumbent's own runs differ."""
-    before = baseline_state(*SPREAD)
-    steady, wide = (
-        replace(before, incumbent=tuple(TimedRun(value, before.clock) for value in values))
-        for values in ((101.0, 99.0, 100.2, 100.0, 100.4), (105.0, 95.0, 100.2, 104.0, 96.0))
-    )
-    runs = runs_in("c97 c98.5 c97.5 i100.2")
-    odds = [verdict_odds(next_step(metric_of(max_repeats=3), state, runs)) for state in (steady, wide)]
-    assert odds[0] > 2 * odds[1]
+    steady, wide = (101.0, 99.0, 100.2, 100.0, 100.4), (105.0, 95.0, 100.2, 104.0, 96.0)
+    runs = "c97 c98.5 c97.5 i100.2"
+    assert odds_against(steady, runs) > 2 * odds_against(wide, runs)
 
 
 def test_each_of_the_incumbents_runs_counts_in_the_odds_for_at_most_one_and_a_half_sd() -> None:
-    before = baseline_state(*SPREAD)
-    states = [
-        replace(before, incumbent=tuple(TimedRun(value, before.clock) for value in (100.0, 100.2, last)))
-        for last in (100.2, 110.0, 100_000.0)
-    ]
-    runs = runs_of("candidate", 99.0, 99.4, 98.2)
-    odds = [verdict_odds(next_step(metric_of(max_repeats=3), state, runs)) for state in states]
-    assert odds[0] < odds[1] == odds[2]
-
-
-def verdict_odds(answer: object) -> float:
-    assert isinstance(answer, Verdict) and answer.odds is not None
-    return answer.odds
+    near, far, farther = (odds_against((100.0, 100.2, last), "c99 c99.4 c98.2") for last in (100.2, 110.0, 100_000.0))
+    assert near < far == farther
 
 
 def test_trust_is_earned_and_lost() -> None:
@@ -356,10 +349,7 @@ def test_another_baseline_begins_anew_and_a_run_changes_nothing() -> None:
     session = noisy_session(DOWN, 2, 10)
     following = update_noise(session.state, record_of(99, "baseline", runs_of("candidate", 5.0, 5.0, 5.0)))
     assert following == replace(baseline_state(5.0, 5.0, 5.0), tree="tree 99")
-    began = RunRecord(
-        seq=1, kind="run", project="p", run_id="r", epoch=0, timestamp="", began="", versions={}, sandbox="",
-        limits={}, ruler=RULER,
-    )  # fmt: skip
+    began = RunRecord(kind="run", **HEAD, began="", versions={}, sandbox="", limits={}, ruler=RULER)
     assert update_noise(baseline_state(1.0), began) == baseline_state(1.0)
 
 
@@ -373,10 +363,8 @@ def test_a_measurement_of_the_incumbent_elsewhere_is_a_run_of_it() -> None:
 
 
 def measurement(tree: str, value: float, ruler: str = RULER) -> MeasurementRecord:
-    return MeasurementRecord(
-        seq=1, kind="measurement", project="p", run_id="r", epoch=0, timestamp="", tree=tree, ruler=ruler,
-        asked_by="noise", value=value, seed=1, seconds=1.0,
-    )  # fmt: skip
+    code = {"tree": tree, "ruler": ruler}
+    return MeasurementRecord(kind="measurement", **HEAD, **code, asked_by="noise", value=value, seed=1, seconds=1.0)
 
 
 def test_a_level_that_moved_is_told_and_one_that_did_not_is_not() -> None:
