@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from killing import assert_sound, branch, climbing, told
+from killing import branch, climbing, told
 
 from goalseek.cli.main import run
 
@@ -42,7 +42,6 @@ class Git:
         program.chmod(0o755)
 
     def calls(self) -> int:
-        """How many there were."""
         return len((self.folder / "count").read_text())
 
 
@@ -83,19 +82,3 @@ def test_at_any_call(tmp_path: Path, git: Git, capsys: pytest.CaptureFixture[str
         assert project.users() == users, place
         shutil.rmtree(project.top)
     assert failed >= len(chosen) / 2, "a git that fails was not noticed"
-
-
-@pytest.mark.slow
-def test_at_call_after_call_of_one_climb(tmp_path: Path, git: Git, capsys: pytest.CaptureFixture[str]) -> None:
-    git.install()
-    calm = climbing(tmp_path / "undisturbed", 12)
-    assert run(["-C", str(calm.folder), "iterate", "--forever"]) == 0
-    wanted, trees = told(calm), branch(calm)
-    project = climbing(tmp_path / "disturbed", 12)
-    for place in range(1, 60):
-        git.install("fails" if place % 2 else "is killed", place)
-        run(["-C", str(project.folder), "iterate", "-n", "2"])
-    git.install()
-    assert run(["-C", str(project.folder), "iterate", "--forever"]) == 0, capsys.readouterr().err
-    assert told(project) == wanted and branch(project) == trees
-    assert_sound(project)

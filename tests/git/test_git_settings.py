@@ -11,6 +11,7 @@ import pytest
 from project import Project, answer, home
 from skips import levels
 
+from goalseek import process
 from goalseek.cli.interview import committed_files
 from goalseek.cli.main import run
 from goalseek.errors import GoalseekError
@@ -23,9 +24,8 @@ only_root = pytest.mark.needs("root")  # to give a repository to another account
 OTHER = 1000
 
 
-def give_away(place: Path, owner: int = OTHER) -> None:
-    """Gives a folder and all in it to another account."""
-    subprocess.run(["chown", "-R", f"{owner}:{owner}", str(place)], check=True, timeout=120)
+def give_away(place: Path) -> None:
+    subprocess.run(["chown", "-R", f"{OTHER}:{OTHER}", str(place)], check=True, timeout=120)
 
 
 @pytest.fixture
@@ -113,8 +113,6 @@ def test_every_command_works_in_a_trusted_checkout_of_another_account(anothers: 
 
 
 def test_the_usual_start_asks_git_where_it_is_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    from goalseek import process
-
     asked: list[object] = []
     ask = process.run
     monkeypatch.setattr(process, "run", lambda *how, **more: asked.append(how) or ask(*how, **more))
@@ -226,7 +224,6 @@ def test_the_agents_own_git_works_in_a_checkout_of_another_account(anothers: Pro
 
 
 def modes(folder: Path) -> dict[str, int]:
-    """What a shared repository must give to others: the mode of every folder and file that is there."""
     return {str(path.relative_to(folder)): path.stat().st_mode & 0o7777 for path in folder.rglob("*")}
 
 
@@ -267,31 +264,25 @@ def test_what_is_written_into_a_shared_repository_is_shared(
 @only_root
 def test_another_account_of_the_group_climbs_by_another_name_and_not_on_with_this_one(project: Project) -> None:
     project.git("config", "core.sharedRepository", "world")
-    lock = project.top / ".git/goalseek/demo/lock"
+    lock, location = project.top / ".git/goalseek/demo/lock", locate(project.top)
     project.set_moves(answer(2))
     project.climb("iterate", "-n", "1")
-
-    def go_on() -> None:
-        with pytest.raises(GoalseekError, match="another account"), project_lock(lock.parent):
-            pass
-        assert lock_holder(lock.parent) is None
-        Repository(location, "other").objects.close()
-
-    location = locate(project.top)
     lock.parent.parent.chmod(0o777)
     for folder in lock.parents:
         if not folder.stat().st_mode & 0o001:
             folder.chmod(0o711)
     child = os.fork()
     if not child:
-        os.setgid(OTHER)
-        os.setuid(OTHER)
         code = 1
-        try:
-            go_on()
+        with contextlib.suppress(BaseException):
+            os.setgid(OTHER)
+            os.setuid(OTHER)
+            with pytest.raises(GoalseekError, match="another account"), project_lock(lock.parent):
+                pass
+            assert lock_holder(lock.parent) is None
+            Repository(location, "other").objects.close()
             code = 0
-        finally:
-            os._exit(code)
+        os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert (lock.parent.parent / "other/objects.git/info/attributes").exists()
 

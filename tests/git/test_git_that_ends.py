@@ -13,7 +13,7 @@ from goalseek import process
 from goalseek.errors import GoalseekError
 from goalseek.git.location import locate
 from goalseek.git.merge import Conflicts, merge_trees
-from goalseek.git.objects import Entry, MissingObject, Objects, ObjectsFailed
+from goalseek.git.objects import Entry, MissingObject, ObjectsFailed
 from goalseek.git.repository import RefMove, RefMoved, Repository
 
 
@@ -25,12 +25,8 @@ def repository(project: Project) -> Iterator[Repository]:
     made.close()
 
 
-@pytest.fixture
-def objects(repository: Repository) -> Objects:
-    return repository.objects
-
-
-def test_before_it_was_asked_and_in_the_middle_of_a_blob(objects: Objects) -> None:
+def test_before_it_was_asked_and_in_the_middle_of_a_blob(repository: Repository) -> None:
+    objects = repository.objects
     blob = objects.write_bytes(b"first")
     assert objects.read(blob) == b"first"
     for child in objects._processes.open.values():

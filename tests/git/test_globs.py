@@ -73,7 +73,7 @@ def test_a_list_of_patterns_matches_the_files_that_git_ignores_by_it(repository:
     assert _matched(patterns) == _ignored(repository, patterns)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(patterns=st.lists(file_pattern, min_size=2, max_size=5))
 def test_the_last_pattern_that_matches_a_file_decides_as_in_git(repository: Path, patterns: list[str]) -> None:
     assert _matched(patterns) == _ignored(repository, patterns)

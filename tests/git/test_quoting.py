@@ -43,7 +43,7 @@ def _read_back(folder: Path, names: Sequence[bytes]) -> list[bytes]:
     return _put(folder, b"".join(b"100644 %040d\t%s\n" % (1, name) for name in quoted))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(TEXT, min_size=1, max_size=20, unique=True))
 def test_a_name_is_quoted_as_git_prints_it(repository: Path, names: list[str]) -> None:
     order = _put(repository, b"".join(b"100644 %040d\t%s\0" % (1, name.encode()) for name in names), "-z")
@@ -51,7 +51,7 @@ def test_a_name_is_quoted_as_git_prints_it(repository: Path, names: list[str]) -
     assert [quote_path(os.fsdecode(raw)).encode() for raw in order] == printed
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(st.one_of(RAW, TEXT.map(str.encode)), min_size=1, max_size=20))
 def test_git_reads_the_quoted_form_of_any_bytes_as_the_name_itself(repository: Path, names: list[bytes]) -> None:
     assert _read_back(repository, names) == sorted(set(names))

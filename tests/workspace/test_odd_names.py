@@ -102,21 +102,21 @@ def test_odd_kinds_of_files_and_a_poisoned_workspace_are_rejected_or_handled(pro
 DIG = 'import os; os.chdir("{}"); [(os.mkdir("d" * 20), os.chdir("d" * 20)) for _ in range({})]; open("x", "w")'
 
 
-@pytest.mark.parametrize(
-    ("where", "levels", "reason"),
-    [("src", 1200, "out_of_scope"), (".", 300, "better"), (".git", 1200, "better"), ("__pycache__", 300, "better")],
-)
 @pytest.mark.slow
-def test_a_folder_deeper_than_any_path_is_named_and_removed(
-    project: Project, where: str, levels: int, reason: str
-) -> None:
+def test_a_folder_deeper_than_any_path_is_named_and_removed(project: Project) -> None:
     project.write({"src/old.txt": "1\n"})
     project.commit()
-    dug = f"mkdir -p {where}; {shlex.quote(sys.executable)} -c '{DIG.format(where, levels)}'"
-    first, second = play(
-        project, f"{dug}; {better(2)}", better(3), writable=["answer.json", "src/**"], hidden=["hidden/**"]
-    )
-    assert (first["reason"], second["reason"]) == (reason, "better")
+    places = {
+        "src": (1200, "out_of_scope"),
+        ".": (300, "better"),
+        ".git": (1200, "better"),
+        "__pycache__": (300, "better"),
+    }
+    python = shlex.quote(sys.executable)
+    digs = [f"mkdir -p {where}; {python} -c '{DIG.format(where, levels)}'" for where, (levels, _) in places.items()]
+    steps = [f"{dig}; {better(number)}" for number, dig in enumerate(digs, start=2)]
+    records = play(project, *steps, better(9), writable=["answer.json", "src/**"], hidden=["hidden/**"])
+    assert [record["reason"] for record in records] == [*(reason for _, reason in places.values()), "better"]
     assert list((project.trees() / "workspace").rglob("d" * 20)) == []
 
 
