@@ -155,18 +155,16 @@ def _read_holder(descriptor: int) -> Holder:
 
 def _namespace() -> str:
     """Empty if it cannot be read."""
-    try:
+    with contextlib.suppress(OSError):
         return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return ""
+    return ""
 
 
 def _start_time(pid: int) -> str:
     """In clock ticks since boot; "" if the process is gone or it cannot be read."""
-    try:
+    with contextlib.suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
+    return ""
 
 
 def _locked_error(holder: Holder, activity: Callable[[], str], manifest: str) -> GoalseekError:

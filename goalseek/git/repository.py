@@ -309,12 +309,9 @@ class Repository(contextlib.AbstractContextManager["Repository"]):
 
     def is_own_branch(self) -> bool:
         """The usual prefix is goalseek's; another only if goalseek made the branch."""
-        if self.branch == f"{DEFAULT_BRANCH_PREFIX}/{self.name}":
-            return True
-        try:
-            return (self.own / _BRANCH_FILE).read_text() == self.branch
-        except FileNotFoundError:
-            return False
+        note = self.own / _BRANCH_FILE
+        is_usual = self.branch == f"{DEFAULT_BRANCH_PREFIX}/{self.name}"
+        return is_usual or (note.exists() and note.read_text() == self.branch)
 
     def changed_files(self) -> list[tuple[str, str]]:
         """Rows (two letters, path) of ``git status`` as the user configured it. Raises GoalseekError if it fails."""
@@ -343,10 +340,8 @@ def walk_first_parents(
 
 def commit_lines(repository: Repository, commit: str, limit: int) -> list[str]:
     """Short hash and subject, newest first."""
-    try:  # a shallow clone's history ends at these commits
-        boundary = (repository.location.common_dir / "shallow").read_text().split()
-    except FileNotFoundError:
-        boundary = []
+    shallow = repository.location.common_dir / "shallow"
+    boundary = shallow.read_text().split() if shallow.exists() else []  # a shallow clone's history ends at these
     commits = islice(walk_first_parents(repository.load_commit, commit, boundary), limit)
     lines = (f"{one.name[:12]} {one.subject}" for one in commits)
     return [line.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for line in lines]

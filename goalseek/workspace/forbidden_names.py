@@ -103,14 +103,19 @@ class TreePaths(Struct, frozen=True):
 def import_shadowing(path: str, is_link: bool, tree: TreePaths) -> Iterator[Hazard]:
     """Why a new module, or a link, would be imported in place of another one."""
     folder, _, name = path.rpartition("/")
+    module, takes_precedence = name if is_link else "", True
     if name.startswith("__init__."):
-        above, _, module = folder.rpartition("/")
-        if module:
-            yield from _module_hazards(above, module, module, True, tree)
+        folder, _, name = folder.rpartition("/")
+        module = name
     elif match := _MODULE_FILE.fullmatch(name):
-        yield from _module_hazards(folder, match[1], name, _EXTENSION.fullmatch(name) is not None, tree)
-    elif is_link:
-        yield from _module_hazards(folder, name, name, True, tree)
+        module, takes_precedence = match[1], _EXTENSION.fullmatch(name) is not None
+    marker, source = (f"{folder}/{file}".lstrip("/") for file in ("__init__.py", f"{module}.py"))
+    # The modules of a package hide no others. An existing folder is not made one by a new marker.
+    is_package = tree.has(marker) or (folder and tree.is_added(marker) and not tree.has(folder))
+    if module in STANDARD_LIBRARY and not is_package:
+        yield name, f"it would be imported in place of the standard library's {module}"
+    if module and takes_precedence and tree.is_fixed(source) and tree.has(source):
+        yield name, f"it would be imported in place of {source}"
 
 
 def output_hazards(path: str, tree: TreePaths) -> Iterator[Hazard]:
@@ -123,14 +128,3 @@ def output_hazards(path: str, tree: TreePaths) -> Iterator[Hazard]:
         yield from forbidden_names(part if index == last else f"{part}/-")
         if index >= last - parts[-1].startswith("__init__."):
             yield from import_shadowing(path, False, tree)
-
-
-def _module_hazards(folder: str, module: str, part: str, takes_precedence: bool, tree: TreePaths) -> Iterator[Hazard]:
-    marker = f"{folder}/__init__.py" if folder else "__init__.py"
-    # The modules of a package hide no others. An existing folder is not made one by a new marker.
-    is_package = tree.has(marker) or (folder and tree.is_added(marker) and not tree.has(folder))
-    if module in STANDARD_LIBRARY and not is_package:
-        yield part, f"it would be imported in place of the standard library's {module}"
-    source = f"{folder}/{module}.py" if folder else f"{module}.py"
-    if takes_precedence and tree.is_fixed(source) and tree.has(source):
-        yield part, f"it would be imported in place of {source}"

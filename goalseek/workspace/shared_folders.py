@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import shlex
 import typing
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
 from goalseek.humanize import abbreviate
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest
-from goalseek.values import from_plain, to_line
+from goalseek.values import from_line, to_line
 from goalseek.workspace.listing import Listing, changed_paths, content_digest, digest_of, list_folder
 from goalseek.workspace.scope import Scope, parents
 
@@ -82,7 +81,7 @@ class SharedFolders:
 
     def _load_baseline(self, epoch: int) -> SharedBaseline | None:
         try:
-            baseline = from_plain(SharedBaseline, json.loads(self._path.read_text()))
+            baseline = from_line(SharedBaseline, self._path.read_bytes())
         except (OSError, ValueError):
             return None
         return baseline if (baseline.epoch, baseline.names) == (epoch, self._names) else None
