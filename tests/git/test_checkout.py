@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from project import FILES, Project, answer
 
 SETTINGS = {
@@ -94,20 +93,3 @@ def test_a_manifest_outside_the_repository_speaks_of_the_repositorys_root(
     assert project.users() == before
     assert outside.run_folder(1).is_dir() and not (project.top / ".goalseek").exists()
     assert "climb this" in (outside.run_folder(1) / "prompt.md").read_text()
-
-
-@pytest.mark.parametrize("share", ["absolute", "data"])
-def test_whatever_the_manifest_shares_none_of_it_is_lost(project: Project, share: str) -> None:
-    precious = project.top.parent / "precious"
-    precious.mkdir()
-    (precious / "mine").write_text("mine")
-    project.write({"data/.gitkeep": "", "data/big": "big", ".gitignore": "data/big\n"})
-    scope = {"writable": ["answer.json"], "hidden": ["hidden/**"]}
-    project.set_manifest({"scope": {**scope, "share": [str(precious) if share == "absolute" else "data"]}})
-    project.commit()
-    project.set_moves(answer(2))
-    before = project.users()
-    project.run("doctor", "--quick")
-    project.run("iterate", "-n", "1")
-    assert project.users() == before
-    assert [path.read_text() for path in precious.iterdir()] == ["mine"] and not precious.is_symlink()

@@ -8,9 +8,7 @@ import pytest
 from project import Project, answer
 
 from goalseek.errors import BAD_FINDING
-from goalseek.manifest.tables import ScopeTable
 from goalseek.workspace.listing import ListedFile, changed_paths, list_folder
-from goalseek.workspace.scope import build_scope
 
 FILES = {"answer.json": answer(1), "other.txt": "not the candidate's\n"}
 JUDGE = 'test -e verifier/labels.csv || exit 9; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
@@ -186,12 +184,6 @@ def test_they_land_below_the_manifests_folder(make_project: Callable[..., Projec
     project = make_project("mono", files=FILES, manifest=manifest, below="part/one")
     project.set_moves(answer(2))
     assert project.climb()[1]["outcome"] == "kept"
-
-
-def test_the_paths_the_folders_above_and_what_lies_below_are_hidden() -> None:
-    whose = build_scope("sub/", ScopeTable(writable=("**",)), hidden_files=["a/b.py"])
-    kinds = [whose.kind(f"sub/{path}") for path in ("a/b.py", "a", "a/b.py/c", "a/c", "b.py")]
-    assert kinds == ["hidden"] * 3 + ["writable"] * 2
 
 
 def test_a_listing_is_in_order_bounded_and_without_caches(tmp_path: Path) -> None:

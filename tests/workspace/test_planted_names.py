@@ -3,7 +3,6 @@
 import unicodedata
 from collections.abc import Iterable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,32 +62,31 @@ def modules(path: str, there: Iterable[str] = (), added: Iterable[str] = (), is_
     return [part for part, _ in found]
 
 
-@pytest.mark.parametrize(
-    "path", ["random.py", "src/json.py", "json/__init__.py", "a/b/time.cpython-311.so", "socket.pyd", "_zstd.py"]
-)
-def test_a_top_level_module_named_like_the_standard_librarys_is_found(path: str) -> None:
-    assert modules(path)
-
-
-def test_within_a_package_such_a_name_is_the_packages_own() -> None:
-    assert modules("pkg/types.py", there=["pkg/__init__.py"]) == []
-    assert modules("pkg/types.py", added=["pkg/__init__.py"]) == [], "a whole package is new"
-    assert modules("pkg/json/__init__.py", there=["pkg/__init__.py"]) == []
-    assert modules("src/types.py", there=["src/main.py"], added=["src/__init__.py"]) == ["types.py"], (
-        "a folder of scripts is not made a package by the one who wants to be imported there"
-    )
-    assert modules("types.py", added=["__init__.py"]) == ["types.py"]
+SHADOWS = {  # a new path; files that are there, files that are new with it; what shadows
+    "random.py": ("", "", "random.py"),
+    "src/json.py": ("", "", "json.py"),
+    "json/__init__.py": ("", "", "json"),
+    "a/b/time.cpython-311.so": ("", "", "time.cpython-311.so"),
+    "socket.pyd": ("", "", "socket.pyd"),
+    "_zstd.py": ("", "", "_zstd.py"),
+    "pkg/types.py": ("pkg/__init__.py", "", ""),  # within a package such a name is its own
+    "new/types.py": ("", "new/__init__.py", ""),
+    "pkg/json/__init__.py": ("pkg/__init__.py", "", ""),
+    "src/types.py": ("src/main.py", "src/__init__.py", "types.py"),  # no folder of scripts becomes a package so
+    "types.py": ("", "__init__.py", "types.py"),
+    "score/__init__.py": ("score.py", "", "score"),
+    "a/score.abi3.so": ("a/score.py", "", "score.abi3.so"),
+    "score.py": ("score/__init__.py", "", ""),
+    "other/__init__.py": ("score.py", "", ""),
+    **dict.fromkeys(("json/data.py", "json.txt", "Random.py", "test/__init__.py", "json"), ("", "", "")),
+}
 
 
 def test_what_would_be_imported_in_place_of_another_module_is_found() -> None:
-    assert modules("score/__init__.py", there=["score.py"]) == ["score"]
-    assert modules("a/score.abi3.so", there=["a/score.py"]) == ["score.abi3.so"]
-    assert modules("score.py", there=["score/__init__.py"]) == []
-    assert modules("other/__init__.py", there=["score.py"]) == []
-    assert modules("json/data.py") == modules("json.txt") == modules("Random.py") == modules("test/__init__.py") == []
-    assert modules("json") == [] and modules("json", is_link=True) == ["json"]
+    for path, (there, added, part) in SHADOWS.items():
+        assert modules(path, there.split(), added.split()) == part.split(), path
+    assert modules("json", is_link=True) == ["json"]
     assert {"json", "random", "distutils", "telnetlib", "annotationlib", "_colorize"} <= STANDARD_LIBRARY
-    assert "test" not in STANDARD_LIBRARY
 
 
 @given(st.text(st.sampled_from("aA\u00e9\u00c9\u00df\u017f\u0131\u0130\u0301\u200d"), max_size=6))

@@ -86,22 +86,6 @@ def test_what_candidate_code_puts_in_the_place_of_what_is_shared_is_gone_before_
     assert shared.users() == before
 
 
-@LEVELS
-@pytest.mark.slow
-def test_a_script_does_not_write_through_what_is_shared(shared: Project, mode: str) -> None:
-    share(shared, "data", "src/data", mode=mode)
-    before = shared.users()
-    shared.set_moves(
-        {"files": {"answer.json": answer(2), "data/number": "900\n"}},
-        {"files": {"answer.json": answer(3), "data": "900\n"}},
-        answer(4),
-    )
-    records = shared.climb("iterate", "-n", "3")
-    assert [record["reason"] for record in records] == ["measured", "out_of_scope", "out_of_scope", "better"]
-    assert [record["metric"]["value"] for record in records if record["metric"]["value"]] == [31, 34]
-    assert shared.users() == before
-
-
 @pytest.fixture
 def bare(make_project: Callable[..., Project]) -> Project:
     """A project with what must not be shared, and links to it."""
