@@ -42,8 +42,9 @@ def test_a_first_baseline_that_was_killed_is_gone_on_with(beside: Project) -> No
 def test_all_that_goalseek_writes_there_is_its_own(beside: Project, make_project: Projects) -> None:
     beside.write({"hidden/judge.sh": "echo judging\n" + JUDGE})
     beside.commit()
-    beside.check("iterate")
     beside.check("direct", "be bold")
+    assert "there are no records yet" in beside.run("report").stderr, "nothing of it is put beside them"
+    beside.check("iterate")
     for kind in ("html", "md"):
         beside.check("report", "--format", kind)
     beside.set_manifest({"log": {"home": "."}, "notify": {"command": ["false"]}, "approve": {"before": "kept"}})
@@ -62,14 +63,12 @@ def test_all_that_goalseek_writes_there_is_its_own(beside: Project, make_project
     assert "is not goalseek's" not in ended.stdout + ended.stderr
 
 
-def test_before_there_are_records_no_report_is_put_beside_them(beside: Project) -> None:
-    beside.check("direct", "be bold")
-    ended = beside.run("report")
-    assert ended.exit_code == 2 and "there are no records yet" in ended.stderr
-    beside.check("iterate")
-
-
-def test_a_run_folder_of_the_users_is_refused_by_name_and_left_as_it_is(beside: Project) -> None:
+def test_a_file_or_run_folder_of_the_users_is_refused_by_name_and_left_as_it_is(beside: Project) -> None:
+    notes = beside.folder / "logs" / "mine.txt"
+    beside.write({"logs/mine.txt": "mine\n"})
+    ended = beside.run("iterate")
+    assert ended.exit_code == 2 and f"{notes} is not goalseek's" in ended.stderr and notes.read_text() == "mine\n"
+    notes.unlink()
     mine = {"runs/0001/verifier.log": "mine\n", "runs/0001/measurements/data": "mine\n"}
     beside.write(mine)
     for command in (["doctor", "--quick"], ["iterate", "-n", "1"]):
@@ -88,13 +87,6 @@ def test_a_run_folder_of_the_users_is_refused_by_name_and_left_as_it_is(beside: 
     assert ended.exit_code == 2 and "0002 is not goalseek's" in ended.stderr
     left = {path.replace("0001", "0002"): text for path, text in mine.items()}
     assert {path: (beside.folder / path).read_text() for path in left} == left
-
-
-def test_a_file_of_the_users_in_its_place_is_refused_by_name(beside: Project) -> None:
-    beside.write({"logs/mine.txt": "mine\n"})
-    ended = beside.run("iterate")
-    assert ended.exit_code == 2 and f"{beside.folder / 'logs' / 'mine.txt'} is not goalseek's" in ended.stderr
-    assert (beside.folder / "logs" / "mine.txt").read_text() == "mine\n"
 
 
 def test_however_it_is_written_the_users_folder_is_not_ignored(project: Project) -> None:
