@@ -8,10 +8,9 @@ import json
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from itertools import count, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
-
-from msgspec.structs import asdict
 
 from goalseek.disk import open_export
 from goalseek.errors import GoalseekError
@@ -19,9 +18,11 @@ from goalseek.records import IterationRecord
 from goalseek.values import to_plain
 
 _BATCH = 5000
-_COLUMNS = """iteration timestamp outcome reason value incumbent delta odds needed title why commit_hash run_id epoch
-    stacked taken_back provider model turn_of changed_files changed_loc guards input_tokens cached_tokens output_tokens
-    cost_usd seconds""".split()
+_FIELDS = """iteration timestamp outcome reason metric.value metric.incumbent metric.delta metric.odds metric.needed
+    hypothesis_summary why commit_hash run_id epoch stacked taken_back provider model turn_of changed_files changed_loc
+    guards usage.input_tokens usage.cached_tokens usage.output_tokens usage.cost_usd seconds""".split()
+_COLUMNS = [name.rpartition(".")[2].replace("hypothesis_summary", "title") for name in _FIELDS]
+_values_of = attrgetter(*_FIELDS)
 _INTEGERS = "iteration epoch taken_back changed_loc input_tokens cached_tokens output_tokens".split()
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _FLOATS = ("value", "incumbent", "delta", "odds", "needed", "cost_usd", "seconds")
@@ -48,19 +49,18 @@ def make_exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
     return export
 
 
-def _row(record: IterationRecord) -> dict[str, Any]:
-    fields = {**asdict(record), **asdict(record.metric), **asdict(record.usage)}
-    fields["title"] = record.hypothesis_summary
-    fields["stacked"] = " ".join(map(str, record.stacked))
-    fields["seconds"] = sum(record.seconds.values())
-    return {name: fields[name] for name in _COLUMNS}
+def _row(record: IterationRecord) -> list[Any]:
+    row = list(_values_of(record))
+    row[_COLUMNS.index("stacked")] = " ".join(map(str, record.stacked))
+    row[_COLUMNS.index("seconds")] = sum(record.seconds.values())
+    return row
 
 
 def _write_csv(file: BinaryIO, records: Iterable[IterationRecord]) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", errors="surrogatepass", newline="")
     table = csv.writer(text)
     table.writerow(_COLUMNS)
-    table.writerows(map(_as_cell, _row(record).values()) for record in records)
+    table.writerows(map(_as_cell, _row(record)) for record in records)
     text.detach()
 
 
@@ -89,7 +89,10 @@ def _write_parquet(file: BinaryIO, records: Iterable[IterationRecord]) -> None:
     rows = map(_row, records)
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
         while batch := list(islice(rows, _BATCH)):
-            columns = {name: [_as_arrow(name, row[name]) for row in batch] for name in _COLUMNS}
+            columns = {
+                name: [_as_arrow(name, value) for value in values]
+                for name, values in zip(_COLUMNS, zip(*batch, strict=True), strict=True)
+            }
             writer.write_table(pyarrow.table(columns, schema))
 
 
