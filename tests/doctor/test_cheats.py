@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from doctor_cases import MANIFEST, Case, Ended, make_case
+from doctor_cases import MANIFEST, Case, Ended, findings, make_case
 from fixture_projects import FixtureProject
 from project import FILES, Project, answer
 
@@ -44,8 +43,7 @@ def with_cheats(place: Path, metric: str = "", more: str = "", verifier: str = G
 
 
 def cheats_of(ended: Ended) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in ended.stdout.splitlines()]
-    return [one for one in found if one["name"] == "cheat"]
+    return findings(ended)["cheat"]
 
 
 def test_each_cheat_is_decided_on_like_a_candidate_and_leaves_no_trace(tmp_path: Path) -> None:
@@ -170,7 +168,7 @@ def test_below_a_folder_the_paths_are_gits_or_the_folders(make_project: Callable
     }
     project = make_project(files={**FILES, **patches}, manifest={"cheat": tables}, below="part")
     ended = project.run("--json", "doctor", "--quick")
-    (found,) = cheats_of(ended)  # type: ignore[arg-type]
+    (found,) = cheats_of(ended)
     assert found["text"] == "applies: cheats/top.patch, cheats/below.patch"
 
 
@@ -232,6 +230,6 @@ def test_a_table_that_is_wrong_is_refused_by_its_line(tmp_path: Path, table: str
 def test_the_cheat_that_comes_with_digits_loses(tmp_path: Path) -> None:
     project = FixtureProject(tmp_path / "digits", "digits")
     ended = project.run("--json", "doctor")
-    (found,) = cheats_of(ended)  # type: ignore[arg-type]
+    (found,) = cheats_of(ended)
     assert found["text"].startswith("cheats/plant-metrics.patch lost: reverted / tie: ")
     assert found["value"] < 1

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from doctor_cases import make_case
+from doctor_cases import crosses, make_case
 
 from goalseek.doctor.checks import CHECKS
 
@@ -30,11 +29,10 @@ def test_iterate_and_baseline_refuse_what_doctor_has_a_cross_for_in_its_words(
     case.write(goalseek_toml=text.replace(LINE, f"{LINE}\n{line}"))
     case.commit("a fault")
     case.write(**({"judge_sh": judge} if judge else {}))
-    found = [json.loads(row) for row in case.run("--json", "doctor", "--quick").stdout.splitlines()]
-    crosses = {(one["text"], one["remedy"]) for one in found if not one["ok"]}
+    found = {(one["text"], one["remedy"]) for one in crosses(case.run("--json", "doctor", "--quick"))}
     for command in ("iterate", "baseline"):
         stderr = case.run(command).stderr
-        assert [cross for cross in crosses if "goalseek: {}\n  {}\n".format(*cross) in stderr], (crosses, stderr)
+        assert [cross for cross in found if "goalseek: {}\n  {}\n".format(*cross) in stderr], (found, stderr)
 
 
 def test_what_a_climb_asks_doctor_asks_too() -> None:

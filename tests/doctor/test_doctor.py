@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from doctor_cases import JUDGE, Ended, make_case
+from doctor_cases import JUDGE, Ended, crosses, findings, make_case
 from msgspec.structs import replace
 from noisy import METRIC
 from project import Project, answer
@@ -22,16 +21,8 @@ from goalseek.manifest.tables import Holdout, Manifest
 from goalseek.values import Finding
 
 
-def findings(ended: Ended) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for line in ended.stdout.splitlines():
-        one = json.loads(line)
-        found.setdefault(one["name"], []).append(one)
-    return found
-
-
 def bad(ended: Ended) -> list[str]:
-    return [name for name, several in findings(ended).items() if not all(one["ok"] for one in several)]
+    return list(dict.fromkeys(one["name"] for one in crosses(ended)))
 
 
 def test_a_fit_project_is_well_no_number_is_measured_twice_and_nothing_broken_stays(tmp_path: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+from doctor_cases import findings
 from project import Project
 from shown import Shown
 
@@ -21,9 +21,8 @@ def judge(line: str) -> str:
     return f"{head}{line}\njson.dump({{'score': 1}}, open(os.environ['GOALSEEK_RUN_DIR'] + '/metrics.json', 'w'))\n"
 
 
-def examined(project: Project, *options: str) -> list[dict[str, Any]]:
-    ended = project.run("--json", "doctor", *options)
-    return [json.loads(line) for line in ended.stdout.splitlines()]
+def examined(project: Project, *options: str) -> dict[str, list[dict[str, Any]]]:
+    return findings(project.run("--json", "doctor", *options))
 
 
 def told(project: Project, line: str, *options: str, **tables: Any) -> dict[str, Any]:
@@ -33,8 +32,8 @@ def told(project: Project, line: str, *options: str, **tables: Any) -> dict[str,
     project.set_manifest({"verify": verify, "sandbox": {"mode": "auto"}, **tables})
     project.commit("a judge")
     found = examined(project, *options)
-    assert "verifier" in [one["name"] for one in found if not one["ok"]]
-    (finding,) = [one for one in found if one["name"] == "outside"]
+    assert [one["ok"] for one in found["verifier"]] == [False]
+    (finding,) = found["outside"]
     return finding
 
 
@@ -56,13 +55,8 @@ def test_without_consent_it_stays_inside_and_where_the_remedy_names_the_cause_no
     project.set_manifest({"verify": verify, "sandbox": {"mode": "auto"}})
     project.commit("a judge that does not see itself")
     found = examined(project)
-    assert [
-        one["remedy"]
-        for one in found
-        if one["name"] == "verifier" and 'sees = "candidate" shows it no hidden file' in one["remedy"]
-    ]
-    assert "outside" not in [one["name"] for one in found]
-    assert "outside" in [one["name"] for one in examined(project, "--outside")], "it is still done where asked for"
+    assert 'sees = "candidate" shows it no hidden file' in found["verifier"][0]["remedy"]
+    assert "outside" not in found and "outside" in examined(project, "--outside"), "it is still done where asked for"
 
 
 @pytest.mark.parametrize("typed", ["y\n", "n\n", "\x04"], ids=["yes", "no", "no answer"])
@@ -114,8 +108,8 @@ def test_the_level_and_what_is_shown_are_listed(project: Project, tmp_path: Path
     (tmp_path / "more").mkdir()
     project.set_manifest({"sandbox": {"mode": "landlock", "read": [str(tmp_path / "more")]}})
     found = examined(project, "--quick")
-    levels = [one["text"] for one in found if one["name"] == "sandbox"]
+    levels = [one["text"] for one in found["sandbox"]]
     assert any(text.startswith("landlock encloses the agent, but:") for text in levels)
     assert any("unix sockets" in text for text in levels)
-    (allowed,) = [one["text"] for one in found if one["name"] == "allowed"]
-    assert f"{tmp_path / 'more'} (sandbox.read)" in allowed and "python" in allowed
+    (allowed,) = found["allowed"]
+    assert f"{tmp_path / 'more'} (sandbox.read)" in allowed["text"] and "python" in allowed["text"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from typing import Any
 
 import pytest
+from doctor_cases import crosses, findings
 from project import IDENTITY, Project, answer
 
 from goalseek.doctor.checks import ask_checks, subject_of
@@ -27,10 +27,10 @@ SPLIT: dict[str, Any] = {
 
 def test_doctor_and_the_first_and_the_last_line_of_a_climb_report_status_and_promote_say_it(project: Project) -> None:
     project.set_moves(answer(2), answer(3))
-    found = [json.loads(line) for line in project.run("--json", "doctor").stdout.splitlines()]
-    (cross,) = [one for one in found if not one["ok"]]
+    ended = project.run("--json", "doctor")
+    (cross,) = crosses(ended)
     assert cross["name"] == "isolation" and f"{EXPOSED}: judge sees both" in cross["text"]
-    assert "split it" in cross["remedy"] and "sabotage" in [one["name"] for one in found], "it is still tried"
+    assert "split it" in cross["remedy"] and "sabotage" in findings(ended), "it is still tried"
     ended = project.run("iterate")
     assert ended.stderr.startswith(f"note: {EXPOSED}: judge sees both; split it: a command that sees = ")
     assert ended.stdout.splitlines()[-1].startswith(f"score 1 → 2 · {EXPOSED} · 1 kept of 1")

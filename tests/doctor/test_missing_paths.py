@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from doctor_cases import findings
 from project import Project, answer
 
 from goalseek.doctor.diagnose import unseen_file_hint
@@ -56,11 +56,10 @@ def failing(project: Project) -> Iterator[Failure]:
 
 def test_doctor_init_and_iterate_name_an_ignored_folder_and_the_line_helps(project: Project) -> None:
     set_judge(project, READS_DATA, sandbox={"mode": "auto"})
-    lines = project.run("--json", "doctor", "--outside").stdout.splitlines()
-    found = {one["name"]: one for one in map(json.loads, lines)}
+    found = findings(project.run("--json", "doctor", "--outside"))
     told = f'{IGNORED}: scope.share = ["data"]'
     for name in ("verifier", "outside"):
-        assert not found[name]["ok"] and told in found[name]["remedy"]
+        assert not found[name][0]["ok"] and told in found[name][0]["remedy"]
     project.manifest.unlink()
     run = ("--run", "python hidden/judge.py", "--writable", "answer.json")
     ended = project.run("init", *run, "--metric", "maximize score")
@@ -82,6 +81,12 @@ def test_a_candidate_that_fails_for_it_has_a_note(project: Project) -> None:
 
 SHARING = {"scope": {**SCOPE, "share": ["shared"]}}
 VENV = {"scope": {**SCOPE, "share": [".venv"]}}
+NO_COMMAND = "`forecast.csv` is not a command that is found there"
+SLIP = {"run": "python hidden/jugde.sh", "sees": "hidden"}
+GRADES = {"run": "python3 grade.py", "sees": "hidden"}
+TO_HIDE = "and it runs grade.py: hide it: name it in scope.hidden"
+READS_HIDDEN = {"run": "awk 1 hidden/tickets.txt", "sees": "candidate"}
+IS_HIDDEN = "hidden/tickets.txt is hidden from the command judge: take it out of scope.hidden, unless it has answers"
 ABSENT = "is not committed and so not in the trees"
 CASES: dict[str, tuple[str, Any, int, str]] = {
     "hidden": (f"{MISSING}'hidden/a.csv'", {}, 1, "`hidden/a.csv` is hidden and not committed"),
@@ -104,43 +109,18 @@ CASES: dict[str, tuple[str, Any, int, str]] = {
     ),
     "another python's": ("No module named 'stopwords'", VENV, 1, "run the command with .venv/bin/python"),
     "beside the code": ("No module named 'kit'", VENV, 1, "`libs/kit.py` is not committed"),
-    "no command": (
-        "sh: 1: forecast.csv: not found",
-        {"run": "echo 1 && forecast.csv"},
-        127,
-        "judge: `forecast.csv` is not a command that is found there",
-    ),
-    "of bash": ("sh: line 1: forecast.csv: command not found", {"run": "forecast.csv"}, 127, "is not a command"),
+    "no command": ("sh: 1: forecast.csv: not found", {"run": "true && forecast.csv"}, 127, f"judge: {NO_COMMAND}"),
+    "of bash": ("sh: line 1: forecast.csv: command not found", {"run": "forecast.csv"}, 127, f"judge: {NO_COMMAND}"),
     "no program": (
         "sh: 1: tool/run: not found",
         {"run": "tool/run"},
         127,
         "judge: tool/run is in your checkout, but not",
     ),
-    "a slip": (
-        "can't open file '/x/hidden/jugde.sh': No such file",
-        {"run": "python hidden/jugde.sh", "sees": "hidden"},
-        2,
-        "judge: hidden/jugde.sh does not exist; did you mean 'hidden/judge.sh'?",
-    ),
-    "hidden from it": (
-        'awk: cannot open "hidden/tickets.txt"',
-        {"run": "awk 1 hidden/tickets.txt", "sees": "candidate"},
-        2,
-        "hidden/tickets.txt is hidden from the command judge: take it out of scope.hidden, unless it has answers",
-    ),
-    "its own code": (
-        "python3: can't open file '/x/grade.py'",
-        {"run": "python3 grade.py", "sees": "hidden"},
-        2,
-        "and it runs grade.py: hide it: name it in scope.hidden",
-    ),
-    "code of its script": (
-        "python3: can't open file '/x/grade.py'",
-        {"run": "sh hidden/run.sh", "sees": "hidden"},
-        2,
-        "and it runs grade.py: hide it: name it in scope.hidden",
-    ),
+    "a slip": ("can't open file '/x/hidden/jugde.sh': No such file", SLIP, 2, "did you mean 'hidden/judge.sh'?"),
+    "hidden from it": ('awk: cannot open "hidden/tickets.txt"', READS_HIDDEN, 2, IS_HIDDEN),
+    "its own code": ("python3: can't open file '/x/grade.py'", GRADES, 2, TO_HIDE),
+    "code of its script": ("can't open file '/x/grade.py'", {**GRADES, "run": "sh hidden/run.sh"}, 2, TO_HIDE),
     "no complaint": ("wrote data/big\njust wrong", {}, 1, ""),
     "in the tree": ("no such file: other.txt", {}, 1, ""),
     "nowhere": ("no such file: nowhere/x", {}, 1, ""),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from project import Ended, Project, ended, home
 
@@ -65,3 +67,15 @@ def make_case(place: Path, judge: str = JUDGE, metric: str = "", verify: str = "
     )
     case.commit()
     return case
+
+
+def findings(ended: Ended) -> dict[str, list[dict[str, Any]]]:
+    """What ``doctor --json`` found, by the names of the findings."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in map(json.loads, ended.stdout.splitlines()):
+        found.setdefault(one["name"], []).append(one)
+    return found
+
+
+def crosses(ended: Ended) -> list[dict[str, Any]]:
+    return [one for several in findings(ended).values() for one in several if not one["ok"]]
