@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from goalseek.errors import GoalseekError
 from goalseek.humanize import format_age, format_number, pluralize
 from goalseek.ledger.results_file import History
 from goalseek.ledger.selection import Selection, parse_since, select_lines, select_records
-from goalseek.records import IterationSummary
 from goalseek.values import Outcome, Reason
 from goalseek.views.terminal_text import OUTCOME_COLORS, one_line, terminal_width, why_and_title
 
@@ -61,15 +59,11 @@ def run(options: Options) -> int:
             options.print_answer({"file": options.file, "records": count})
         else:
             options.print_message(f"{pluralize(count, 'record')} in {options.file}")
-    elif options.wants_json:
+        return 0
+    if options.wants_json:
         options.apply_query({})
         options.print_json_lines(select_records(history, selection))
-    else:
-        _print_log(options, (summary for _, summary in select_lines(history, selection)))
-    return 0
-
-
-def _print_log(options: Options, records: Iterable[IterationSummary]) -> None:
+        return 0
     paint, width = options.painter(), terminal_width(sys.stdout)  # no width: lines are not cut
     is_wide = width is None or width >= _WIDE
 
@@ -81,7 +75,7 @@ def _print_log(options: Options, records: Iterable[IterationSummary]) -> None:
         return f"{iteration:>4} {when:>4} {outcome_column}{reason:<15} {value:>9}  "
 
     now, flushed, has_header = datetime.now(UTC), 0.0, sys.stdout.isatty()
-    for record in records:
+    for _, record in select_lines(history, selection):
         if has_header:
             has_header = False
             names = head_of("", "when", "outcome", "reason", one_line(record.metric.name, 9))
@@ -97,3 +91,4 @@ def _print_log(options: Options, records: Iterable[IterationSummary]) -> None:
         if time.monotonic() - flushed > _FLUSH_SECONDS:
             sys.stdout.flush()
             flushed = time.monotonic()
+    return 0
