@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from pathlib import Path
 from typing import Any
 
@@ -68,26 +68,23 @@ class Interview:
         self.paths = paths
         self._is_time_offered = False
 
-    def ask_all(self, answers: Answers, given: Collection[str]) -> Answers:
+    def ask_all(self, answers: Answers, given: Set[str]) -> Answers:
         """Asks each question that is not ``given`` and that the others leave open; ``answers`` has the defaults."""
-        for question in ("name", "writable", "hidden", "run", "score", "outputs", "timing_outputs", "reading"):
-            is_open, is_given = True, question in given
-            if question == "score":
-                is_given = "score" in given or "timing" in given
-            elif question == "outputs":
-                is_open = bool(answers.run and (answers.score or answers.timing))
-            elif question == "timing_outputs":
-                is_open = bool(answers.timing and answers.score)
-            elif question == "reading":
-                is_open, is_given = not answers.timing, "direction" in given and "query" in given
-            if is_open and not is_given:
+        for question in ("name", "writable", "hidden", "run"):
+            if question not in given:
                 answers = self.ask(question, answers)
-            if question == "score" and "hidden" not in given:
-                script, glob = _scorer_to_hide(answers, self.paths)
-                if script:
-                    print(f"    {script} scores, and is not hidden: hide {glob}?", file=sys.stderr)
-                    answers = self.ask("hidden", replace(answers, hidden=(*answers.hidden, glob)))
-        return answers
+        if not given & {"score", "timing"}:
+            answers = self.ask("score", answers)
+        if "hidden" not in given:
+            script, glob = _scorer_to_hide(answers, self.paths)
+            if script:
+                print(f"    {script} scores, and is not hidden: hide {glob}?", file=sys.stderr)
+                answers = self.ask("hidden", replace(answers, hidden=(*answers.hidden, glob)))
+        if answers.run and (answers.score or answers.timing) and "outputs" not in given:
+            answers = self.ask("outputs", answers)
+        if answers.timing and answers.score and "timing_outputs" not in given:
+            answers = self.ask("timing_outputs", answers)
+        return answers if answers.timing or given >= {"direction", "query"} else self.ask("reading", answers)
 
     def ask_again(self, question: str, answers: Answers) -> Answers:
         """Asks one question and those that its answer opens; the scoring command before how the number is read."""

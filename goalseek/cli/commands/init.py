@@ -74,7 +74,7 @@ def first_answers(
     if "hidden" not in given:
         answers = replace(answers, hidden=interview.fitting_hidden(answers, questions.paths))
     answers = replace(answers, branch_prefix=interview.free_branch_prefix(path.parent, answers.branch_prefix, asks))
-    return questions.ask_all(answers, given) if asks else answers
+    return questions.ask_all(answers, given.keys()) if asks else answers
 
 
 def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answers:
