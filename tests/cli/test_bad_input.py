@@ -54,7 +54,7 @@ def test_before_the_first_record_every_command_says_what_to_do_and_leaves_no_tra
         ended = project.run(*command.split())
         assert ended.exit_code == code and said in ended.stdout + ended.stderr, ended
         assert project.traces() == [], command
-    seen = json.loads(project.run("status", "--json").stdout)
+    seen = project.ask("status")
     assert (seen["status"], seen["best"], seen["baseline"], seen["last"]) == ("pending", None, None, None)
     assert "goalseek iterate" in seen["next"]
 

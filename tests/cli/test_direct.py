@@ -84,13 +84,13 @@ def test_the_list_shows_what_holds_and_no_number_is_used_again(project: Project,
     listed = [json.loads(line) for line in project.run("direct", "--list", "--json").stdout.splitlines()]
     assert listed[1] == {"number": 2, "text": "only now", "first": 2, "last": 4}
 
-    assert json.loads(project.run("direct", "--drop", "2", "--json").stdout) == {"dropped": 2}
+    assert project.ask("direct", "--drop", "2") == {"dropped": 2}
     iterate(project)
     assert project.run("direct", "--drop", "1").exit_code == 0
     assert project.run("direct", "--list").stdout == ""
     iterate(project)
     assert [agent.directions(iteration) for iteration in (1, 2)] == [[TEXT], []]
-    assert json.loads(project.run("direct", "another", "--json").stdout)["number"] == 4
+    assert project.ask("direct", "another")["number"] == 4
     again = project.run("direct", "--drop", "1")
     assert again.exit_code == 2
     assert "no direction 1" in again.stderr

@@ -1,7 +1,6 @@
 """``goalseek help`` and the pages of the guide: what they and the README show is there, parses and is short enough."""
 
 import contextlib
-import json
 import math
 import os
 import random
@@ -114,9 +113,9 @@ def test_help_lists_the_pages_and_shows_each(project: Project) -> None:
         text = (GUIDE / f"{topic}.md").read_text()
         shown = project.run("help", topic).stdout
         assert shown.startswith(text) and (shown != text) == (topic in COMMANDS)
-    rows = json.loads(project.run("help", "--json").stdout)
+    rows = project.ask("help")
     assert [row["topic"] for row in rows] == sorted(path.stem for path in GUIDE.glob("*.md"))
-    assert json.loads(project.run("help", "prompts", "--json").stdout)["text"].startswith("# The prompts")
+    assert project.ask("help", "prompts")["text"].startswith("# The prompts")
 
 
 def test_help_of_a_command_is_its_own_and_of_nothing_names_what_is_near(project: Project) -> None:
@@ -129,7 +128,7 @@ def test_help_of_a_command_is_its_own_and_of_nothing_names_what_is_near(project:
     found = project.check("help", "SSH").splitlines()
     assert found[0].startswith("no page is called 'SSH'; goalseek help TOPIC shows one that has the word:")
     assert {line.split()[0] for line in found[2:] if line[2:3].strip()} == pages_with("ssh")
-    rows = json.loads(project.check("help", "kill", "--json"))
+    rows = project.ask("help", "kill")
     assert rows[0]["topic"] and len(rows) == len(pages_with("kill"))
     ended = project.run("help", "xyzzy")
     assert ended.exit_code == 2 and "topics: " in ended.stderr and "prompts" in ended.stderr

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from project import FILES, MANIFEST, Ended, Project, answer, home, living
+from project import FILES, MANIFEST, Ended, Project, answer, home, living, until
 from shown import on_a_terminal
 
 from goalseek.cli.watch import ClimbFollower
@@ -64,7 +63,7 @@ class TestStatus:
     def test_a_new_run_begins_its_counts_before_its_first_iteration_ends(self, climbed: Project) -> None:
         climbed.set_agent('touch "$HOME/here"; sleep 30\n')
         climbed.kill_when(home("here"), "iterate", "--new")
-        (seen,) = rows(climbed.run("status", "--json"))
+        seen = climbed.ask("status")
         assert (seen["outcomes"], seen["stagnation"], seen["spend"]["iterations"]) == ({}, 0, 0)
         told: list[int] = []
 
@@ -76,7 +75,7 @@ class TestStatus:
         assert told == [0]
 
     def test_after_a_climb_it_names_best_last_and_counts_and_a_query_takes_a_part(self, climbed: Project) -> None:
-        (seen,) = rows(climbed.run("status", "--json"))
+        seen = climbed.ask("status")
         assert (seen["status"], seen["stop_reason"], seen["iteration"]) == ("completed", "count", 6)
         assert (seen["baseline"]["value"], seen["best"]["value"], seen["best"]["iteration"]) == (1, 3, 5)
         assert (seen["last"]["iteration"], seen["last"]["outcome"], seen["stagnation"]) == (6, "reverted", 1)
@@ -91,45 +90,51 @@ class TestStatus:
     def test_a_run_at_work_is_running_and_one_that_was_ended_or_killed_interrupted(
         self, project: Project, isolated: Path
     ) -> None:
+        def until_seen(**fields: object) -> dict[str, Any]:
+            def look() -> dict[str, Any] | None:
+                seen: dict[str, Any] = project.ask("status")
+                return seen if fields.items() <= seen.items() else None
+
+            return until(look)
+
         project.set_moves(answer(2, more='"hang": 1,\n'))
         started = project.start("iterate")
-        seen = until(project, lambda seen: seen["phase"] == "VERIFY" and seen["iteration"] == 0)
-        assert seen["status"] == "running"
+        assert until_seen(phase="VERIFY", iteration=0)["status"] == "running"
         started.terminate()
         _, stderr = started.communicate(timeout=120)
         assert started.returncode == 143 and "same command goes on" in stderr
-        (seen,) = rows(project.run("status", "--json"))
+        seen = project.ask("status")
         assert (seen["status"], seen["stop_reason"]) == ("interrupted", "interrupted")
         started = project.start("iterate")
-        until(project, lambda seen: seen["status"] == "running" and seen["phase"] == "VERIFY")
+        until_seen(status="running", phase="VERIFY")
         started.kill()
         started.communicate(timeout=120)
         for process in living(isolated):  # a verifier that outlives the tool would be ended by the next iterate
             with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
                 os.kill(process, signal.SIGKILL)
-        seen = until(project, lambda seen: seen["status"] != "running")
-        assert (seen["status"], seen["phase"], seen["last"]["iteration"]) == ("interrupted", None, 0)
-        assert "interrupted" in project.run("status").stdout
+        seen = until_seen(status="interrupted")
+        assert (seen["phase"], seen["last"]["iteration"]) == (None, 0)
+        assert "interrupted" in project.check("status")
 
     def test_what_differs_from_the_ruler_is_named_until_a_baseline_adopts_it(self, climbed: Project) -> None:
         climbed.set_manifest({"limits": {"iterations": 99}, "metric": {**MANIFEST["metric"], "target": 1000}})
-        assert rows(climbed.run("status", "--json"))[0]["differs"] == []
+        assert climbed.ask("status")["differs"] == []
         climbed.set_manifest({"verify": [{"name": "judge", "run": "sh hidden/judge.sh 2", "sees": "both"}]})
-        (seen,) = rows(climbed.run("status", "--json"))
+        seen = climbed.ask("status")
         assert seen["differs"] == ["key verify"]
         assert re.search(r"differs +key verify", climbed.run("status").stdout)
         climbed.git("checkout", "--quiet", "--", "goalseek.toml")
         climbed.write({"answer.json": climbed.git("show", "goalseek/demo:answer.json") + "\n"})
         climbed.commit("a kept change that came home")
-        assert rows(climbed.run("status", "--json"))[0]["warnings"] == [EXPOSED]
+        assert climbed.ask("status")["warnings"] == [EXPOSED]
         climbed.write({"hidden/judge.sh": FILES["hidden/judge.sh"] + "# harder\n", "answer.json": answer(1, size=9)})
-        assert rows(climbed.run("status", "--json"))[0]["differs"] == []
+        assert climbed.ask("status")["differs"] == []
         climbed.commit("a harder judge, and writable files, which belong to no ruler")
-        assert rows(climbed.run("status", "--json"))[0]["differs"] == ["file hidden/judge.sh"]
+        assert climbed.ask("status")["differs"] == ["file hidden/judge.sh"]
         assert "hidden/judge.sh" in climbed.run("status").stdout
         not_climbed = "HEAD's answer.json is not in the climb; goalseek baseline --from HEAD climbs from it"
         not_climbed += ", and leaves the kept changes: goalseek promote, and merge them first"
-        assert rows(climbed.run("status", "--json"))[0]["warnings"] == [EXPOSED, not_climbed]
+        assert climbed.ask("status")["warnings"] == [EXPOSED, not_climbed]
         ended = climbed.run("iterate", "--new")
         assert not_climbed in ended.stderr
         assert ended.stdout.rstrip().endswith(
@@ -137,7 +142,7 @@ class TestStatus:
         )
         stderr = climbed.run("baseline").stderr
         assert not_climbed in stderr and "adopts: file hidden/judge.sh\n" in stderr and "adopts it" not in stderr
-        (seen,) = rows(climbed.run("status", "--json"))
+        seen = climbed.ask("status")
         assert (seen["differs"], seen["baseline"]["iteration"], seen["baseline"]["value"]) == ([], 8, 3)
 
     def test_after_a_baseline_only_files_that_differ_from_where_the_climb_began_are_not_in_it(
@@ -350,16 +355,6 @@ class TestColours:
         monkeypatch.setenv("NO_COLOR", "1")
         assert ESCAPE in climbed.run("log", "--color", "always").stdout
         assert ESCAPE not in on_a_terminal(climbed.folder, "log", "--color", "never")
-
-
-def until(project: Project, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    deadline = time.monotonic() + 30
-    while True:
-        (seen,) = rows(project.run("status", "--json"))
-        if holds(seen):
-            return dict(seen)
-        assert time.monotonic() < deadline, seen
-        time.sleep(0.05)
 
 
 def test_a_prompt_that_nobody_was_asked_is_not_shown(project: Project) -> None:

@@ -1,6 +1,5 @@
 """``promote --ablate``: kept changes that do not earn their lines stay behind, where nothing is lost without them."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,7 +67,7 @@ def test_what_does_not_earn_its_lines_is_named_and_left_out_where_nothing_is_los
     assert set(after["refs"].split("\n")) - set(before["refs"].split("\n")) == {
         f"refs/heads/home {climbed.git('rev-parse', 'home')}"
     }
-    answer: dict[str, Any] = json.loads(climbed.check("promote", "--ablate", "--patch", "home.patch", "--json"))
+    answer: dict[str, Any] = climbed.ask("promote", "--ablate", "--patch", "home.patch")
     assert runs() == [], "what was measured is recorded"
     assert answer["ablation"]["left_out"] == [1] and [one["iterations"] for one in answer["commits"]] == [[2], [3]]
     climbed.check("audit")

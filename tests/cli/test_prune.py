@@ -1,7 +1,6 @@
 """``goalseek prune``: what can be made again, or is old, goes; records, commits and the best's artifacts stay."""
 
 import fcntl
-import json
 import os
 from pathlib import Path
 
@@ -81,7 +80,7 @@ def test_a_dry_run_says_what_would_go_prune_removes_the_trees_alone_and_a_second
     assert ended.stdout.splitlines() == [f"would remove {path}" for path in going]
     assert (folders(climbed), trees(climbed)) == ([0, 1, 2, 3, 4, 5, 6], [there])
     assert (there / "workspace" / "answer.json").exists()
-    told = json.loads(climbed.run("prune", "--keep", "2", "--dry-run", "--json").stdout)
+    told = climbed.ask("prune", "--keep", "2", "--dry-run")
     assert told == {"removed": [str(path) for path in going], "dry_run": True}
     before, refs = climbed.users(), climbed.git("for-each-ref")
     records = climbed.run_folder(0).parents[1] / "logs" / "results.jsonl"

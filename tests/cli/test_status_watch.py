@@ -86,10 +86,10 @@ def test_elsewhere_it_is_lines_until_nobody_is_at_work(slow: Project, go: Path) 
 
 def test_as_json_it_is_the_answer_of_status_and_without_watch_the_output_so_far_stands_below(slow: Project) -> None:
     (told,) = [json.loads(line) for line in slow.run("--json", "status", "--watch").stdout.splitlines()]
-    assert told == json.loads(slow.run("--json", "status").stdout)
+    assert told == slow.ask("status")
     rows = slow.run("status", "--output").stdout.splitlines()
     assert rows[-2:] == ["  | first", "  | second"]
-    assert json.loads(slow.run("--json", "status", "--output").stdout)["output"][-2:] == ["first", "second"]
+    assert slow.ask("status", "--output")["output"][-2:] == ["first", "second"]
     assert "  | " not in slow.run("status").stdout
 
 

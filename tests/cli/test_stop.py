@@ -64,14 +64,14 @@ def test_the_iteration_at_work_ends_and_then_the_run_with_0(waiting: Project) ->
 
 def test_where_nothing_is_running_it_leaves_everything_as_it_is_and_a_program_gets_json(waiting: Project) -> None:
     nothing = {"asked": False, "holder": None, "usual_seconds": None}
-    assert json.loads(waiting.run("--json", "stop").stdout) == nothing
+    assert waiting.ask("stop") == nothing
     assert waiting.traces() == []
     started = started_and_waiting(waiting)
-    told = json.loads(waiting.run("--json", "stop").stdout)
+    told = waiting.ask("stop")
     home("go").touch()
     started.communicate(timeout=30)
     assert told["asked"] is True and f"process {started.pid} " in told["holder"] and told["usual_seconds"] > 0
-    assert json.loads(waiting.run("--json", "stop").stdout) == nothing
+    assert waiting.ask("stop") == nothing
     request_of(waiting).write_text("{}")
     assert "nothing is running" in waiting.run("stop").stdout
     assert request_of(waiting).read_text() == "{}"
