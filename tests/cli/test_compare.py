@@ -110,8 +110,7 @@ def test_what_cannot_be_compared_is_refused(two: Project) -> None:
         (("HEAD~1", "-n", "0"), "at least 1"),
         (("HEAD", ""), "there is no such commit"),
     ):
-        ended = two.run("compare", *arguments)
-        assert (ended.exit_code, ended.stdout) == (2, "") and said in ended.stderr, ended
+        assert said in two.fail(2, "compare", *arguments)
     assert two.traces() == []
 
 

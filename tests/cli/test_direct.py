@@ -91,9 +91,7 @@ def test_the_list_shows_what_holds_and_no_number_is_used_again(project: Project,
     iterate(project)
     assert [agent.directions(iteration) for iteration in (1, 2)] == [[TEXT], []]
     assert project.ask("direct", "another")["number"] == 4
-    again = project.run("direct", "--drop", "1")
-    assert again.exit_code == 2
-    assert "no direction 1" in again.stderr
+    assert "no direction 1" in project.fail(2, "direct", "--drop", "1")
 
 
 def test_a_direction_that_is_dropped_while_they_are_read_is_none(tmp_path: Path) -> None:

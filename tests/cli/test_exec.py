@@ -61,9 +61,7 @@ def test_at_names_another_iterations_tree(climbed: Project) -> None:
 
 def test_what_is_not_there_is_told_and_a_commands_words_and_exit_code_are_its_own(climbed: Project) -> None:
     for which in ("3", "4", "99", "first"):
-        ended = climbed.run("exec", "--at", which, "--", "true")
-        assert ended.exit_code == 2
-        assert which in ended.stderr
+        assert which in climbed.fail(2, "exec", "--at", which, "--", "true")
     assert "no-such-program" in climbed.fail(2, "exec", "--", "no-such-program")
     ended = climbed.run("exec", "--", "printf", "%s|", "--as", "agent", "--json", "-q", "--")
     assert ended.stdout == "--as|agent|--json|-q|--|"

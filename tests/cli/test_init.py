@@ -169,9 +169,7 @@ def test_an_answer_that_is_wrong_or_missing_is_refused_by_its_flag_and_nothing_i
 
 def test_a_manifest_that_is_there_stays_and_another_is_made_beside_it(case: Case) -> None:
     case.write(goalseek_toml="mine\n")
-    ended = case.run("init", *FLAGS)
-    assert ended.exit_code == 2
-    assert "already" in ended.stderr
+    assert "already" in case.fail(2, "init", *FLAGS)
     assert (case.folder / "goalseek.toml").read_text() == "mine\n"
     case.check("-m", "fast", "init", *FLAGS)
     assert (case.folder / "goalseek.fast.toml").exists()

@@ -200,8 +200,7 @@ class TestLog:
             *(("--query", "a b", "a b"), ("-o", "all.xlsx", ".parquet")),
             *(("-o", name, name) for name in ("no/such/folder/all.csv", "no/such/folder/all.jsonl")),
         ):
-            ended = climbed.run("log", option, wrong)
-            assert (ended.exit_code, ended.stdout) == (2, "") and said in ended.stderr, ended
+            assert said in climbed.fail(2, "log", option, wrong)
         assert not (climbed.folder / "all.xlsx").exists()
 
     def test_jsonl_and_csv_are_written_to_a_file(self, climbed: Project, tmp_path: Path) -> None:
@@ -237,12 +236,8 @@ class TestShow:
 
     def test_what_is_not_there_is_refused(self, climbed: Project) -> None:
         for which in ("7", "99", "first", "-1"):
-            ended = climbed.run("show", which)
-            assert (ended.exit_code, ended.stdout) == (2, "")
-            assert which in ended.stderr
-        ended = climbed.run("show", "0", "--plan")
-        assert (ended.exit_code, ended.stdout) == (2, "")
-        assert "plan.md" in ended.stderr
+            assert which in climbed.fail(2, "show", which)
+        assert "plan.md" in climbed.fail(2, "show", "0", "--plan")
 
     def test_the_diff_is_the_candidates_outlives_its_artifacts_and_applies_to_its_parent(
         self, climbed: Project
@@ -272,8 +267,7 @@ class TestShow:
         climbed.git("apply", "--index", stdin=whole.stdout.encode())
         assert climbed.git("write-tree") == best["tree_hash"]
         for words, said in ((("0", "--diff", "--all"), "no change since"), (("best", "--all"), "goes with --diff")):
-            ended = climbed.run("show", *words)
-            assert (ended.exit_code, ended.stdout) == (2, "") and said in ended.stderr
+            assert said in climbed.fail(2, "show", *words)
 
     def test_plan_prompt_and_output_are_the_artifacts(self, climbed: Project) -> None:
         assert climbed.run("show", "1", "--plan").stdout == (climbed.run_folder(1) / "plan.md").read_text()
