@@ -36,13 +36,13 @@ class FieldForm:
         return dict(self.schema)
 
 
-def _or(word: str, read: _Read, value: Any = None) -> _Read:
+def _with_word(word: str, read: _Read, value: Any = None) -> _Read:
     """``word`` stands for ``value``."""
     return lambda text: value if text == word else read(text)
 
 
-def _fitting(fits: Callable[[Any], Any], remedy: str, kind: Any = object) -> _Read:
-    """Refuses a value of this ``kind`` that does not fit; any other is pydantic's to refuse."""
+def _check(fits: Callable[[Any], Any], remedy: str, kind: Any = object) -> _Read:
+    """Refuses a value of this ``kind`` that does not fit; pydantic refuses those of other kinds."""
 
     def read(text: Any) -> Any:
         if isinstance(text, kind) and not fits(text):
@@ -53,7 +53,7 @@ def _fitting(fits: Callable[[Any], Any], remedy: str, kind: Any = object) -> _Re
 
 
 def _at_least(minimum: int) -> _Read:
-    return _fitting(lambda count: count >= minimum, f"at least {minimum}", int)
+    return _check(lambda count: count >= minimum, f"at least {minimum}", int)
 
 
 def is_branch_prefix(text: str) -> bool:
@@ -145,18 +145,18 @@ def _is_address(text: Any) -> bool:
 
 
 _FEW, _NUMBER = f"a number from 1 to {MOST_AT_ONCE}", int | float
-_duration = _or("none", humanize.parse_duration)
-_count = _or("none", _fitting(lambda count: count >= 1, 'at least 1, or "none"', int))
-_agents = _or("auto", _fitting(_is_few, f'{_FEW}, or "auto"', int | str), "auto")
-_alpha = _or("auto", _fitting(lambda share: 0 < share <= 0.5, 'more than 0 and at most 0.5, or "auto"', _NUMBER))
-_cost = _or("none", _fitting(lambda cost: 0 < cost < math.inf, 'dollars, more than zero, or "none"', _NUMBER))
-_price = _fitting(lambda cost: 0 <= cost < math.inf, "dollars per million tokens, zero or more", _NUMBER)
-_folder = _or("none", _fitting(lambda folder: folder != "", 'a folder, or "none"'))
-_endpoint = _or("none", _fitting(_is_address, "an address such as http://localhost:8080"))
-_margin = _fitting(
+_duration = _with_word("none", humanize.parse_duration)
+_count = _with_word("none", _check(lambda count: count >= 1, 'at least 1, or "none"', int))
+_agents = _with_word("auto", _check(_is_few, f'{_FEW}, or "auto"', int | str), "auto")
+_alpha = _with_word("auto", _check(lambda share: 0 < share <= 0.5, 'more than 0 and at most 0.5, or "auto"', _NUMBER))
+_cost = _with_word("none", _check(lambda cost: 0 < cost < math.inf, 'dollars, more than zero, or "none"', _NUMBER))
+_price = _check(lambda cost: 0 <= cost < math.inf, "dollars per million tokens, zero or more", _NUMBER)
+_folder = _with_word("none", _check(lambda folder: folder != "", 'a folder, or "none"'))
+_endpoint = _with_word("none", _check(_is_address, "an address such as http://localhost:8080"))
+_margin = _check(
     lambda text: math.isfinite(humanize.parse_share(text, 1.0)), 'a finite number, or a percentage such as "0.5%"'
 )
-_least_margin = _fitting(
+_least_margin = _check(
     lambda text: not humanize.parse_share(text, 1.0) < 0,
     'zero or more, such as 0.01 or "0.5%"; which way is better, metric.direction says',
 )
@@ -179,7 +179,7 @@ _AGENTS: dict[str, Any] = {**_AT_ONCE, "type": ["integer", "string"], "title": '
 Patterns = tuple[str, ...]
 Command = str | tuple[str, ...]
 Seconds = Annotated[float | None, FieldForm(_duration, _DURATION)]
-Timeout = Annotated[float | str | None, FieldForm(_or("auto", _duration, "auto"), _DURATION)]
+Timeout = Annotated[float | str | None, FieldForm(_with_word("auto", _duration, "auto"), _DURATION)]
 Size = Annotated[int, FieldForm(humanize.parse_size, {"type": ["string", "integer"], "title": "size"})]
 Margin = Annotated[float | str, FieldForm(_margin, _MARGIN)]
 LeastMargin = Annotated[float | str, FieldForm(_least_margin, _MARGIN)]
@@ -187,14 +187,14 @@ Count = Annotated[int | None, FieldForm(_count, {"type": ["integer", "string"], 
 Positive = Annotated[int, FieldForm(_at_least(1), {"type": "integer", "minimum": 1})]
 Whole = Annotated[int, FieldForm(_at_least(0), {"type": "integer", "minimum": 0})]
 Agents = Annotated[int | Literal["auto"], FieldForm(_agents, _AGENTS)]
-Benches = Annotated[int, FieldForm(_fitting(_is_few, _FEW, int), _AT_ONCE)]
+Benches = Annotated[int, FieldForm(_check(_is_few, _FEW, int), _AT_ONCE)]
 Repeats = Annotated[int, FieldForm(_at_least(2), {"type": "integer", "minimum": 2})]
 Alpha = Annotated[float | None, FieldForm(_alpha, _LIMIT)]
-Amount = Annotated[float | None, FieldForm(_or("none", lambda text: text), _LIMIT)]
+Amount = Annotated[float | None, FieldForm(_with_word("none", lambda text: text), _LIMIT)]
 Cost = Annotated[float | None, FieldForm(_cost, _LIMIT)]
 NotNegative = Annotated[float, FieldForm(_price, {"type": "number", "minimum": 0})]
 Endpoint = Annotated[str | None, FieldForm(_endpoint, {"type": "string"})]
-Moment = Annotated[datetime | None, FieldForm(_or("none", _moment), _MOMENT)]
+Moment = Annotated[datetime | None, FieldForm(_with_word("none", _moment), _MOMENT)]
 Name = Annotated[str, FieldForm(_name, _NAME)]
 BranchPrefix = Annotated[str, FieldForm(_branch_prefix, {"type": "string", "pattern": "^[A-Za-z0-9._/-]+$"})]
 InnerPath = Annotated[str, FieldForm(_inner_path, _PATH)]
@@ -203,5 +203,5 @@ FolderPath = Annotated[str, FieldForm(_folder_path, _PATH)]
 Globs = Annotated[Patterns, FieldForm(_globs, {"type": "array", "items": {"type": "string", "minLength": 1}})]
 SomePatterns = Annotated[Patterns, FieldForm(_some, {"type": "array", "items": {"type": "string"}, "minItems": 1})]
 Folder = Annotated[str | None, FieldForm(_folder, {"type": "string"})]
-Range = Annotated[tuple[float | None, float | None] | None, FieldForm(_or("none", _range), _PAIR)]
+Range = Annotated[tuple[float | None, float | None] | None, FieldForm(_with_word("none", _range), _PAIR)]
 Devices = Annotated[str | tuple[str, ...], FieldForm(_devices, _DEVICES)]

@@ -207,7 +207,7 @@ class AcceptanceRule(Struct, frozen=True):
         return value - incumbent if self.metric.direction == "maximize" else incumbent - value
 
 
-def next_for_baseline(metric: Metric, guards: Sequence[Guard], commit: str, evidence: Evidence) -> NextStep:
+def decide_on_baseline(metric: Metric, guards: Sequence[Guard], commit: str, evidence: Evidence) -> NextStep:
     """A failure or an invalid value rejects at once; else as many runs as tell whether they differ."""
     if rejection := rejection_of(metric, guards, evidence):
         return Verdict(Outcome.REVERTED, *rejection)

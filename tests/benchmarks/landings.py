@@ -35,7 +35,7 @@ from noise_sessions import next_step, record_of, runs_of
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric, Parallel
 from goalseek.phase_values import Evidence, Verdict
-from goalseek.statistics.acceptance import next_for_baseline
+from goalseek.statistics.acceptance import decide_on_baseline
 from goalseek.values import Outcome, Reason, VerifierRun
 
 METRIC = Metric(direction="minimize")
@@ -108,7 +108,7 @@ class Climb:
 
     def _measure_baseline(self) -> None:
         values: list[float] = []
-        while next_for_baseline(METRIC, (), "", Evidence(runs_of("candidate", *values))) == "candidate":
+        while decide_on_baseline(METRIC, (), "", Evidence(runs_of("candidate", *values))) == "candidate":
             values.append(self._value(0.0))
         self.standing = Standing().after(record_of(0, "baseline", runs_of("candidate", *values)))
 

@@ -263,7 +263,7 @@ FAILED = [("baseline", None), ("best", None)]
 
 
 def make_held_out(place: Path, **more: Any) -> Project:
-    metric = {**METRIC, **more.pop("metric", {})}
+    metric = {**METRIC, "noise": "none", **more.pop("metric", {})}
     tables = {"metric": metric, "limits": {"iterations": 3}, **held_out(**{**HOLDOUT, **more})}
     project = Project.make(place, files={**FILES, "hidden/final.sh": FINAL}, manifest=tables)
     project.set_moves(answer(50), answer(90), answer(0))
@@ -349,7 +349,7 @@ def test_a_failing_one_is_recorded_and_not_tried_again(
 def test_its_number_may_be_printed_and_go_down_and_it_belongs_to_the_ruler(place: Path) -> None:
     printed = "sed -n 's/.*\"score\": \\([0-9]*\\).*/loss 5\\nloss \\1.5/p' answer.json"
     holdout = held_out(printed, regex="loss ([0-9.]+)")
-    metric = {**METRIC, "direction": "minimize", "matches": "last"}
+    metric = {**METRIC, "direction": "minimize", "matches": "last", "noise": "none"}
     more = {"guard": [{"query": "size", "max": 100}], "limits": {"iterations": 1}}
     project = Project.make(place, manifest={"metric": metric, **holdout, **more})
     project.write({"answer.json": answer(90)})

@@ -87,7 +87,7 @@ def test_the_rule_is_asked_once_for_each_measurement_and_its_last_answer_is_the_
         return ask
 
     monkeypatch.setattr(AcceptanceRule, "next_step", counted(AcceptanceRule.next_step))
-    monkeypatch.setattr(verify, "next_for_baseline", counted(verify.next_for_baseline))
+    monkeypatch.setattr(verify, "decide_on_baseline", counted(verify.decide_on_baseline))
     records = list(goalseek.iterate(goalseek.load(noisy.manifest), iterations=2))
     assert [record.reason for record in records] == ["measured", "better", "guard"]
     assert all(len(record.runs) > 2 for record in records)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from noisy import METRIC
 from project import Project, answer
 
 from goalseek.disk import create, remove_if_exists
@@ -48,7 +49,7 @@ def test_a_hidden_command_has_a_run_folder_of_its_own_and_no_output_lands_in_a_s
 ) -> None:
     may_be_silent = {**JUDGE, "run": "test -e out/silent.json || sh hidden/judge.sh; ls $GOALSEEK_RUN_DIR"}
     after = {"name": "after", "run": "sh answer.sh", "sees": "candidate"}
-    metric = {"direction": "maximize", "query": "score", "command": "judge"}
+    metric = {**METRIC, "noise": "none", "command": "judge"}
     project = by_shell(make_project, may_be_silent, after, metric=metric)
     forging = "echo '{\"score\": 99}' > $GOALSEEK_RUN_DIR/metrics.json; echo 1 > $GOALSEEK_RUN_DIR/left"
     silence = "echo 1 > out/silent.json"
@@ -70,7 +71,7 @@ def test_a_hidden_command_has_a_run_folder_of_its_own_and_no_output_lands_in_a_s
 def test_a_candidates_command_may_report_itself_where_the_manifest_names_it(
     make_project: Callable[..., Project],
 ) -> None:
-    metric = {"direction": "maximize", "query": "score", "command": "run"}
+    metric = {**METRIC, "noise": "none", "command": "run"}
     check = {"name": "check", "run": "grep -q score out/m.json", "sees": "hidden"}
     project = by_shell(make_project, check, metric=metric)
     reporting = "cp out/m.json $GOALSEEK_RUN_DIR/metrics.json"

@@ -26,7 +26,7 @@ from records import HEAD
 
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.records import MeasurementRecord, RunRecord
-from goalseek.statistics.acceptance import BETA, alpha_of, next_for_baseline
+from goalseek.statistics.acceptance import BETA, alpha_of, decide_on_baseline
 from goalseek.statistics.comparison import compare
 from goalseek.statistics.noise import NoiseState, TimedRun, drift_warning, relative_variance, scale_of, spread
 from goalseek.values import VerifierRun, from_plain, to_line, to_plain
@@ -61,7 +61,7 @@ MOVES = ", 5 runs, not all the same"
 def test_a_baseline_is_run_until_it_is_known_whether_it_moves(
     noise: str, measured: list[float], how: str | None
 ) -> None:
-    step = next_for_baseline(metric_of("minimize", noise), (), "a" * 40, Evidence(runs_of("candidate", *measured)))
+    step = decide_on_baseline(metric_of("minimize", noise), (), "a" * 40, Evidence(runs_of("candidate", *measured)))
     expected = "candidate" if how is None else (1.0, f"measured at aaaaaaaaaaaa{how}")
     assert expected == ((step.value, step.why) if isinstance(step, Verdict) else step)
 

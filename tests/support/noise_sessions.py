@@ -12,7 +12,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.records import IterationRecord, MetricResult, Record
-from goalseek.statistics.acceptance import AcceptanceRule, NextStep, next_for_baseline
+from goalseek.statistics.acceptance import AcceptanceRule, NextStep, decide_on_baseline
 from goalseek.statistics.noise import NoiseState, representative, values_of
 from goalseek.values import VerifierRun, from_plain, to_plain
 
@@ -79,7 +79,7 @@ class Session:
 
     def baseline(self) -> None:
         values: list[float] = []
-        while next_for_baseline(self.terms, (), "", Evidence(runs_of("candidate", *values))) == "candidate":
+        while decide_on_baseline(self.terms, (), "", Evidence(runs_of("candidate", *values))) == "candidate":
             values.append(self.draw("incumbent"))
         self.add("baseline", runs_of("candidate", *values), None)
 

@@ -14,7 +14,7 @@ from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration
 from goalseek.measurement.measure import MeasurementSpec, add_measurement
 from goalseek.phase_values import Candidate, Change, Evidence, Verdict
-from goalseek.statistics.acceptance import AcceptanceRule, next_for_baseline
+from goalseek.statistics.acceptance import AcceptanceRule, decide_on_baseline
 from goalseek.statistics.noise import setting_of
 from goalseek.values import Outcome, Phase
 from goalseek.workspace.places import BenchName
@@ -63,7 +63,7 @@ def verify_baseline(iteration: Iteration, ruler: str, candidate: Candidate) -> t
     def next_part(evidence: Evidence) -> Callable[[], Evidence] | Verdict:
         if pool and not evidence.runs:
             return partial(evidence_from_pool, pool, iteration.folder)
-        step = next_for_baseline(metric, guards, candidate.commit, evidence)
+        step = decide_on_baseline(metric, guards, candidate.commit, evidence)
         if isinstance(step, Verdict):
             return step
         seed = iteration.seed(len(evidence.runs) + 1)
