@@ -5,12 +5,13 @@ Pictures at phone and desktop width, light and dark, are left in pytest's folder
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ ARGUMENTS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-Ask = Callable[[Page, str], Any]
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 900)}
 
 
@@ -42,52 +42,54 @@ def browser() -> Iterator[Browser]:
         made.close()
 
 
-class Opened:
-    """A page that was opened, what it complained of, and what it asked the network for."""
+class Browsing:
+    """Opens pages in a test's folder; ``complaints`` and ``requests`` are those of all of them."""
 
-    def __init__(
-        self, browser: Browser, url: str, width: str = "desktop", scheme: str = "light", script: bool = True
-    ) -> None:
-        size = WIDTHS[width]
-        context = browser.new_context(
-            viewport={"width": size[0], "height": size[1]},
-            color_scheme=scheme,  # type: ignore[arg-type]
-            java_script_enabled=script,
-        )
-        self.page: Page = context.new_page()
-        self.page.set_default_timeout(60_000)
+    def __init__(self, browser: Browser, folder: Path, data: Path) -> None:
+        self._browser, self._folder, self._data = browser, folder, data
+        self._questions = (data / "questions.js").read_text().partition("\n")[2].strip()
         self.complaints: list[str] = []
         self.requests: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(url)
 
-    def dots(self) -> int:
-        """How many dots the plot has."""
-        return self.page.locator("#stage .dot").count()
+    def open(self, url: str, width: str = "desktop", **how: Any) -> Page:
+        size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
+        page = self._browser.new_context(viewport=size, **how).new_page()  # type: ignore[arg-type]
+        page.set_default_timeout(60_000)
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.goto(url)
+        return page
+
+    def report(self, *rows: nights.Row, copy: str = "", **how: Any) -> Page:
+        return self.open(self.write(*rows, copy=copy), **how)
+
+    def write(self, *rows: nights.Row, copy: str = "") -> str:
+        """The address of the report on these rows, or on a copy of a project's records."""
+        records = self._data / copy if copy else nights.write(self._folder / "results.jsonl", rows)
+        done = ended(("report", str(records), "-o", "night.html"), self._folder)
+        assert done.exit_code == 0, done.stderr
+        return (self._folder / "night.html").as_uri()
+
+    def ask(self, page: Page, question: str) -> Any:
+        """The page's answer to one of ``questions.js``."""
+        return page.evaluate(f"{self._questions}.{question}()")
+
+    def close(self) -> None:
+        for context in self._browser.contexts:
+            context.close()
+        assert self.complaints == []
 
 
 @pytest.fixture
-def open_page(browser: Browser) -> Iterator[Callable[..., Opened]]:
-    """Opens pages, and closes them after the test, in which none may have complained."""
-    opened: list[Opened] = []
-
-    def open_one(url: str, *how: str, script: bool = True) -> Opened:
-        opened.append(Opened(browser, url, *how, script=script))
-        return opened[-1]
-
-    yield open_one
-    for one in opened:
-        one.page.context.close()
-    assert [one.complaints for one in opened if one.complaints] == []
+def browsing(browser: Browser, tmp_path: Path, shared_datadir: Path) -> Iterator[Browsing]:
+    """None of the pages may have complained when the test ends."""
+    with contextlib.closing(Browsing(browser, tmp_path, shared_datadir)) as opened:
+        yield opened
 
 
-@pytest.fixture
-def ask(shared_datadir: Path) -> Ask:
-    """Gives the page's answer to one of ``questions.js``."""
-    questions = (shared_datadir / "questions.js").read_text().partition("\n")[2].strip()
-    return lambda page, question: page.evaluate(f"{questions}.{question}()")
+def dots(page: Page) -> int:
+    return page.locator("#stage .dot").count()
 
 
 def until(page: Page, condition: str) -> None:
@@ -98,38 +100,27 @@ def until(page: Page, condition: str) -> None:
         page.wait_for_timeout(50)
 
 
-def report(tmp_path: Path, *rows: nights.Row, copy: Path | None = None) -> str:
-    """The address of the report on these rows, or on a copy of a project's records."""
-    records = copy or nights.write(tmp_path / "results.jsonl", rows)
-    done = ended(("report", str(records), "-o", "night.html"), tmp_path)
-    assert done.exit_code == 0, done.stderr
-    return (tmp_path / "night.html").as_uri()
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_night_of_all_that_can_happen_is_readable_with_everything_open(
-    tmp_path: Path, shared_datadir: Path, open_page: Callable[..., Opened], ask: Ask, width: str, scheme: str
+    tmp_path: Path, browsing: Browsing, width: str, scheme: str
 ) -> None:
-    url = report(tmp_path, copy=shared_datadir / "rich_night")
-    seen = open_page(url, width, scheme)
-    background = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page = browsing.report(copy="rich_night", width=width, color_scheme=scheme)
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(20, 24, 28)") is (scheme == "dark")
-    seen.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    until(seen.page, "document.querySelectorAll('#rejected tbody button').length == 74")
-    seen.page.screenshot(path=str(tmp_path / f"rich-{width}-{scheme}.png"), full_page=True)
-    assert (seen.dots(), seen.requests) == (81, [url])
-    assert seen.page.evaluate("document.documentElement.scrollWidth") == WIDTHS[width][0]
-    assert ask(seen.page, "cut_off") == []
-    assert {name: found for name, found in ask(seen.page, "contrasts").items() if found < 4.5} == {}
-    assert {name: found for name, found in ask(seen.page, "marks").items() if found < 3} == {}
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    until(page, "document.querySelectorAll('#rejected tbody button').length == 74")
+    page.screenshot(path=str(tmp_path / f"rich-{width}-{scheme}.png"), full_page=True)
+    assert (dots(page), browsing.requests) == (81, [page.url])
+    assert page.evaluate("document.documentElement.scrollWidth") == WIDTHS[width][0]
+    assert browsing.ask(page, "cut_off") == []
+    assert {name: found for name, found in browsing.ask(page, "contrasts").items() if found < 4.5} == {}
+    assert {name: found for name, found in browsing.ask(page, "marks").items() if found < 3} == {}
 
 
-def test_the_structure_is_there_for_who_does_not_see_it(
-    tmp_path: Path, shared_datadir: Path, open_page: Callable[..., Opened], ask: Ask
-) -> None:
-    page = open_page(report(tmp_path, copy=shared_datadir / "rich_night")).page
-    levels = [int(name[1]) for name in ask(page, "headings")]
+def test_the_structure_is_there_for_who_does_not_see_it(browsing: Browsing) -> None:
+    page = browsing.report(copy="rich_night")
+    levels = [int(name[1]) for name in browsing.ask(page, "headings")]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
     assert page.evaluate("document.documentElement.lang") == "en" and "val_loss 3.41" in page.title()
@@ -137,21 +128,19 @@ def test_the_structure_is_there_for_who_does_not_see_it(
     assert (
         "lower is better: the baseline is 3.412, the best so far 3.06183, of iteration 76; 6 kept of 80 tries" in told
     )
-    assert ask(page, "nameless") == []
+    assert browsing.ask(page, "nameless") == []
     hint = "getComputedStyle(document.getElementById('filter'), '::placeholder').color"
     assert page.evaluate(hint) == page.locator("#matches").evaluate("one => getComputedStyle(one).color")
     style = page.evaluate("document.querySelector('style').textContent")
     assert not re.search("transition|animation|scroll-behavior", style), "nothing moves by itself"
 
 
-def test_the_keyboard_alone_reaches_all_and_shows_where_it_is(
-    tmp_path: Path, open_page: Callable[..., Opened], ask: Ask
-) -> None:
-    page = open_page(report(tmp_path, *nights.night(48, 3))).page
+def test_the_keyboard_alone_reaches_all_and_shows_where_it_is(browsing: Browsing) -> None:
+    page = browsing.report(*nights.night(48, 3))
     reached = []
     for _ in range(60):
         page.keyboard.press("Tab")
-        focus = ask(page, "focus")
+        focus = browsing.ask(page, "focus")
         if focus["name"] == "BODY.":
             break
         assert focus["outline"] >= 2 and focus["seen"], focus
@@ -169,21 +158,19 @@ def test_the_keyboard_alone_reaches_all_and_shows_where_it_is(
 
 
 @pytest.mark.parametrize("name", ["zero", "one", "equal", "outlier", "far apart", "close", "without numbers"])
-def test_the_plot_can_be_read_whatever_the_numbers(
-    tmp_path: Path, open_page: Callable[..., Opened], ask: Ask, name: str
-) -> None:
+def test_the_plot_can_be_read_whatever_the_numbers(tmp_path: Path, browsing: Browsing, name: str) -> None:
     rows = odd_night(name)
-    page = open_page(report(tmp_path, *rows), "phone").page
+    page = browsing.report(*rows, width="phone")
     page.screenshot(path=str(tmp_path / "plot.png"))
-    dots = sum(row["kind"] == "iteration" for row in rows)
-    assert page.locator("#stage .dot").count() == dots
+    count = sum(row["kind"] == "iteration" for row in rows)
+    assert dots(page) == count
     assert page.evaluate("document.documentElement.scrollWidth") == WIDTHS["phone"][0]
-    if not dots:
+    if not count:
         return
     labels = page.locator(".upward span").all_inner_texts()
     assert len(set(labels)) == len(labels) >= 2
-    assert ask(page, "overlapping") == []
-    assert ask(page, "beyond_the_stage") == []
+    assert browsing.ask(page, "overlapping") == []
+    assert browsing.ask(page, "beyond_the_stage") == []
 
 
 def odd_night(name: str) -> list[nights.Row]:
@@ -208,10 +195,10 @@ def odd_night(name: str) -> list[nights.Row]:
 
 
 def test_a_dot_is_opened_by_pointer_and_keyboard_and_the_filter_hides_nothing_for_good(
-    tmp_path: Path, open_page: Callable[..., Opened]
+    browsing: Browsing,
 ) -> None:
-    url = report(tmp_path, *nights.night(48, 3))
-    page = open_page(url).page
+    page = browsing.report(*nights.night(48, 3))
+    url = page.url
     kept = page.locator("#stage .dot.kept").first.bounding_box()
     assert kept
     page.mouse.move(kept["x"] + kept["width"] / 2, kept["y"] + kept["height"] / 2)
@@ -246,19 +233,17 @@ def test_a_dot_is_opened_by_pointer_and_keyboard_and_the_filter_hides_nothing_fo
     assert page.evaluate("document.activeElement.id") == "record"
     page.get_by_role("button", name="Its change").click()
     assert page.locator("#kept details:visible[open]").count() == 1
-    again = open_page(f"{url}#iteration-7").page
+    again = browsing.open(f"{url}#iteration-7")
     assert again.locator("#record h3").inner_text() == "Iteration 7"
 
 
-def test_the_filter_narrows_lists_and_dots_alike_and_says_what_it_hides(
-    tmp_path: Path, open_page: Callable[..., Opened]
-) -> None:
+def test_the_filter_narrows_lists_and_dots_alike_and_says_what_it_hides(browsing: Browsing) -> None:
     rows = list(nights.night(60, 3))
     rejected = [row for row in rows if row.get("outcome") in ("reverted", "skipped")]
     kept = [row for row in rows if row.get("outcome") == "kept"]
     for row in (*rejected[::7], *kept[::3]):
         row["hypothesis_summary"] = "Rotary <b>embeddings</b>"
-    page = open_page(report(tmp_path, *rows)).page
+    page = browsing.report(*rows)
     assert page.locator("#kept h2 .count").inner_text() == str(len(kept))
     page.locator("#filter").fill("ROTARY <b>")
     until(page, "document.querySelectorAll('.faint').length > 0")
@@ -288,10 +273,8 @@ def test_the_filter_narrows_lists_and_dots_alike_and_says_what_it_hides(
     until(page, f"document.querySelectorAll('#rejected tbody tr').length == {len(rejected)}")
 
 
-def test_hostile_text_stays_text_wherever_it_is_shown(tmp_path: Path, open_page: Callable[..., Opened]) -> None:
-    url = report(tmp_path, *nights.hostile_night(60))
-    seen = open_page(url)
-    page = seen.page
+def test_hostile_text_stays_text_wherever_it_is_shown(tmp_path: Path, browsing: Browsing) -> None:
+    page = browsing.report(*nights.hostile_night(60))
     for details in page.locator("details").all():
         details.evaluate("one => { one.open = true; }")
     page.locator("#stage").focus()
@@ -308,49 +291,43 @@ def test_hostile_text_stays_text_wherever_it_is_shown(tmp_path: Path, open_page:
         == 0
     )
     assert page.evaluate("document.scripts.length") == 2
-    assert seen.requests == [url]
+    assert len(browsing.requests) == 1
     page.screenshot(path=str(tmp_path / "hostile.png"), full_page=True)
 
 
 def test_the_policy_holds_where_escaping_would_not_and_without_its_script_the_page_can_be_read(
-    tmp_path: Path, open_page: Callable[..., Opened]
+    tmp_path: Path, browsing: Browsing
 ) -> None:
-    url = report(tmp_path, *nights.night(48, 3))
-    page = open_page(url, script=False).page
-    assert page.locator("#stage .dot").count() == 49
+    page = browsing.report(*nights.night(48, 3), java_script_enabled=False)
+    assert dots(page) == 49
     page.locator("#rejected summary").first.click()
     assert page.locator("#rejected tbody tr").first.is_visible()
     assert page.locator("#finder").is_hidden()
     path = tmp_path / "night.html"
     attack = "<script>window.owned = 1</script><img src='http://192.0.2.1/x.png' onerror='window.owned = 1'>"
     path.write_text(path.read_text().replace("<footer>", f"<footer>{attack}"))
-    seen = open_page(url)
-    assert seen.page.evaluate("window.owned") is None
-    assert "Content Security Policy" in " ".join(seen.complaints)
-    seen.complaints.clear()
+    assert browsing.open(path.as_uri()).evaluate("window.owned") is None
+    assert "Content Security Policy" in " ".join(browsing.complaints)
+    browsing.complaints.clear()
 
 
-def test_ten_thousand_records_open_in_a_second(
-    tmp_path: Path, open_page: Callable[..., Opened], browser: Browser
-) -> None:
-    url = report(tmp_path, *nights.night(10_000), nights.settled(10_000))
-    seen = open_page("about:blank")
-    session = seen.page.context.new_cdp_session(seen.page)
+def test_ten_thousand_records_open_in_a_second(tmp_path: Path, browsing: Browsing) -> None:
+    url = browsing.write(*nights.night(10_000), nights.settled(10_000))
+    page = browsing.open("about:blank")
+    session = page.context.new_cdp_session(page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})  # of the processor: a busy machine does not count
-    seen.page.goto(url)
-    assert seen.dots() == 10_001
+    page.goto(url)
+    assert dots(page) == 10_001
     measured = {entry["name"]: entry["value"] for entry in session.send("Performance.getMetrics")["metrics"]}
     (tmp_path / "seconds.json").write_text(json.dumps(measured))
     assert measured["TaskDuration"] < 1.0
-    seen.page.locator("#rejected summary").first.click()
-    until(seen.page, "document.querySelectorAll('#rejected details[open] tbody tr').length == 300")
-    seen.page.get_by_role("button", name="Show 300 more").click()
-    assert seen.page.locator("#rejected details[open] tbody tr").count() == 600
+    page.locator("#rejected summary").first.click()
+    until(page, "document.querySelectorAll('#rejected details[open] tbody tr').length == 300")
+    page.get_by_role("button", name="Show 300 more").click()
+    assert page.locator("#rejected details[open] tbody tr").count() == 600
 
 
-def test_the_live_page_follows_the_records(
-    tmp_path: Path, open_page: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_live_page_follows_the_records(tmp_path: Path, browsing: Browsing, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_server, "_BUSY_SHARE", 0)
     path = nights.write(tmp_path / "results.jsonl", nights.night(12, 3))
     state = {"status": "running", "phase": "PLAN", "iteration": 13, "phase_started_at": "2026-01-01T00:00:00Z"}
@@ -359,10 +336,9 @@ def test_the_live_page_follows_the_records(
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:
-            seen = open_page(server.url)
-            page = seen.page
+            page = browsing.open(server.url)
             until(page, "document.getElementById('phase').textContent.includes('in PLAN of iteration 13')")
-            assert seen.dots() == 13 and page.locator("#status").inner_text() == "running"
+            assert dots(page) == 13 and page.locator("#status").inner_text() == "running"
             page.evaluate("document.querySelector('#kept details').open = true")
             page.locator("#rejected summary").first.click()
             opened = page.locator("#rejected details").first.get_attribute("id")
@@ -377,11 +353,11 @@ def test_the_live_page_follows_the_records(
             assert page.evaluate("window.owned") is None
             path.with_name("state.json").write_text(json.dumps({"status": "interrupted"}))
             until(page, "document.getElementById('status').textContent.startsWith('interrupted')")
-            assert {url.removeprefix(server.url) for url in seen.requests} == {"", "state"}
+            assert {url.removeprefix(server.url) for url in browsing.requests} == {"", "state"}
             page.screenshot(path=str(tmp_path / "live.png"))
         finally:
             server.shutdown()
             thread.join(timeout=20)
             assert not thread.is_alive()
     until(page, "document.getElementById('phase').textContent.includes('has ended')")
-    seen.complaints[:] = [told for told in seen.complaints if "ERR_CONNECTION_REFUSED" not in told]
+    browsing.complaints[:] = [told for told in browsing.complaints if "ERR_CONNECTION_REFUSED" not in told]
