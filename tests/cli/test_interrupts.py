@@ -142,7 +142,7 @@ def test_control_c_again_and_again_leaves_a_sane_terminal(project: Project) -> N
 def test_one_ends_all_that_four_slots_and_benches_have_at_work(
     tmp_path: Path, number: signal.Signals, code: int, hook: str
 ) -> None:
-    project = many(tmp_path / "repository", 6)
+    project = many(tmp_path / "repository", 4)
     project.check("baseline")
     home(hook).write_text("sleep 60\n")
     started = start(project, "iterate", "--forever", *AT_ONCE)
@@ -159,4 +159,4 @@ def test_one_ends_all_that_four_slots_and_benches_have_at_work(
     home(hook).unlink()
     go_on(project)
     calls.refuse()
-    assert_sound_at_end(project, 6)
+    assert_sound_at_end(project, 4)
