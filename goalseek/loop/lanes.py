@@ -167,11 +167,6 @@ class LanePool:
         else:
             forget_calls(*self._own_lane.places.lanes())
 
-    def awaited_by(self, iteration: int) -> str:
-        """The resource that an iteration waits for, in words; "" if none."""
-        resources = (*self.slots, self.bench, self.landing)
-        return next((resource.name for resource in resources if iteration in resource.waiting), "")
-
     def close(self) -> None:
         if self.is_serial:
             return
@@ -205,6 +200,7 @@ class HeldLanes:
         self._project = project
         self._slot = begun.slot
         self._held: dict[Resource, Lane] = {}
+        self._awaited: Resource | None = None
         self._seen: OpenIteration | None = None
 
     def acquire_slot(self) -> None:
@@ -238,19 +234,17 @@ class HeldLanes:
     @property
     def is_proposing(self) -> bool:
         """Whether its author is at work or waits for the slot, and no candidate waits for a bench."""
-        is_in_line = any(self.number in slot.waiting for slot in self.pool.slots)
-        has_slot = any(slot in self._held for slot in self.pool.slots)
-        return is_in_line or (has_slot and self.number not in self.pool.bench.waiting)
+        slots, awaited = self.pool.slots, self._awaited
+        return awaited in slots or (awaited is not self.pool.bench and any(slot in self._held for slot in slots))
 
     @property
     def is_idle(self) -> bool:
-        is_in_line = bool(self.pool.awaited_by(self.number))
-        return is_in_line or self.question is not None or self._project.activity.is_waiting
+        return bool(self._awaited or self.question or self._project.activity.is_waiting)
 
     def look(self, title: str) -> OpenIteration:
         """Its present work, and since when."""
-        picture, awaited = self._project.activity.picture, self.pool.awaited_by(self.number)
-        waits = picture.waits or (f"waits for {awaited}" if awaited else "")
+        picture = self._project.activity.picture
+        waits = picture.waits or (f"waits for {self._awaited.name}" if self._awaited else "")
         waits = "waits for your approval" if self.question else waits
         is_measuring, is_landing = self.pool.bench in self._held, self.pool.landing in self._held
         stage = "waiting" if waits else "landing" if is_landing else "measuring" if is_measuring else "proposing"
@@ -266,7 +260,11 @@ class HeldLanes:
             return
         if resource is not self.pool.bench:
             self.release()
-        lane = resource.acquire(self.number, self._project.beat)
+        self._awaited = resource
+        try:
+            lane = resource.acquire(self.number, self._project.beat)
+        finally:
+            self._awaited = None
         self.release()
         self._held[resource] = lane
         if not self.pool.is_serial:  # else it works in that lane already

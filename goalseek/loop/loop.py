@@ -83,12 +83,12 @@ def run_iteration(iteration: Iteration) -> IterationRecord:
                         # Its decision stands if its author is asked for changes and gives no candidate.
                         attempts.add_review(step(Phase.REVIEW, name, Review, review_candidate, iteration, subject))
                 if attempts.are_over:
-                    if needs_approval(iteration, attempts.subject):
+                    if needs_approval(iteration, subject):
                         # Waits, its lanes released. A declined keep becomes REVERTED, DECLINED; a patch that was
                         # approved is not asked about again after a move.
-                        apply_approval(iteration, attempts.subject)
-                    if attempts.subject.is_kept and not iteration.acquire_landing():
+                        apply_approval(iteration, subject)
+                    if subject.is_kept and not iteration.acquire_landing():
                         # Another iteration has landed. Adds an attempt, in a new cycle: this change, merged from its
                         # base onto the tip that is found then. After parallel.landings such moves it is rejected.
-                        attempts.move(attempts.subject, base=iteration.incumbent)
+                        attempts.move(subject, base=iteration.incumbent)
         return log(iteration, iteration.result)  # the record first, then tip and branch, then the hidden ref goes

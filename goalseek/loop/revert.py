@@ -20,7 +20,7 @@ from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.baseline import end_unfinished, refuse_paid_proposal
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import open_pool
-from goalseek.loop.phases.apply_change import change_between
+from goalseek.loop.phases.apply_change import change_to
 from goalseek.loop.phases.log import log
 from goalseek.loop.phases.read_context import gather_context
 from goalseek.loop.phases.verify import verify
@@ -127,15 +127,14 @@ def _merge_without(project: Project, kept: IterationRecord) -> str:
 
 def _apply_revert(iteration: Iteration, tree: str, plan: Plan) -> Change:
     """The change from the tip to ``tree``. Raises GoalseekError, with the files, if the screening refuses it."""
-    scope, incumbent = iteration.config.scope, iteration.standing.incumbent
-    assert incumbent
+    objects, scope = iteration.project.repository.objects, iteration.config.scope
     clear_attempts(iteration.folder)
-    paths = (difference.path for difference in iteration.project.repository.objects.differences(incumbent.tree, tree))
+    paths = (difference.path for difference in objects.differences(iteration.incumbent.tree, tree))
     not_writable = [quote_path(path) for path in paths if scope.kind(path) != "writable"]
     why = f"{abbreviate(not_writable)} is not writable any more"
     try:
         if not not_writable:
-            return change_between(iteration, plan, incumbent.tree, tree, iteration.folder)
+            return change_to(iteration, plan, tree, iteration.folder)
     except Rejected as rejected:
         why = rejected.why
     message = f"the tip would break the rules of the scope: {why}"

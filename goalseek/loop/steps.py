@@ -16,7 +16,7 @@ from goalseek.ledger.checkpoints import FAILED, Begun, Checkpoint, CheckpointNam
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Limits
-from goalseek.phase_values import Rejection
+from goalseek.phase_values import Evidence, Rejection, Verdict
 from goalseek.project.activity import PhaseSeconds, Timing
 from goalseek.project.limits import LIMITS_BY_PHASE, RUN_STOP_REASONS, Spending, find_limit
 from goalseek.project.opening import refuse_foreign_logs
@@ -27,7 +27,6 @@ from goalseek.values import Phase, Stop, StopReason, Usage, from_plain
 from goalseek.workspace.places import CachePaths
 
 Value = TypeVar("Value")
-Last = TypeVar("Last")
 Inputs = ParamSpec("Inputs")
 
 
@@ -111,35 +110,30 @@ class StepRunner:
         return result
 
     def gather(
-        self,
-        phase: Phase,
-        name: CheckpointName,
-        initial: Value,
-        next_part: Callable[[Value], Callable[[], Value] | Last],
-    ) -> tuple[Value, Last]:
-        """A result that grows part by part, each checkpointed before the next, so a killed phase resumes there.
+        self, name: CheckpointName, next_run: Callable[[Evidence], Callable[[], Evidence] | Verdict]
+    ) -> tuple[Evidence, Verdict]:
+        """VERIFY's evidence, run by run: each run is checkpointed before the next, so a killed phase resumes there.
 
-        ``next_part`` returns the work that adds a part to the result so far, or, once it is complete, a value that is
-        returned with it. It must return work for ``initial``.
+        ``next_run`` returns the run that adds to the evidence so far, or the verdict once it suffices. It must return a
+        run for no evidence.
         """
-        checkpoint = self._stored(name, type(initial))
-        value: Value = checkpoint.value if checkpoint else initial
+        checkpoint = self._stored(name, Evidence)
+        evidence: Evidence = checkpoint.value if checkpoint else Evidence()
         spent = checkpoint.seconds if checkpoint else 0.0
         has_worked = False
-        while callable(step := next_part(value)):
+        while callable(run := next_run(evidence)):
             if checkpoint:
-                self._finished[name] = (phase, spent)
-            self._begin_part(phase, is_first=not has_worked)
+                self._finished[name] = (Phase.VERIFY, spent)
+            self._begin_part(Phase.VERIFY, is_first=not has_worked)
             has_worked = True
-            with self._seconds.of(phase) as taken:
-                value = step()
+            with self._seconds.of(Phase.VERIFY) as taken:
+                evidence = run()
             spent += taken.seconds
-            checkpoint = self._save(name, value, spent)
+            checkpoint = self._save(name, evidence, spent)
         assert checkpoint
-        if has_worked:
-            self._remaining -= 1
-        self._finished[name], self._digest = (phase, checkpoint.seconds), checkpoint.seal
-        return value, step
+        self._remaining -= has_worked
+        self._finished[name], self._digest = (Phase.VERIFY, checkpoint.seconds), checkpoint.seal
+        return evidence, run
 
     def has(self, *names: CheckpointName) -> bool:
         """Whether one of these checkpoints follows the last one."""

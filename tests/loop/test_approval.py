@@ -136,29 +136,27 @@ def test_a_word_on_anything_but_what_waits_is_refused(asking: Project) -> None:
     assert climbed(asking) == [(1, "kept", "better")]
 
 
-@pytest.mark.slow
-def test_a_word_bound_to_something_else_is_ignored(asking: Project) -> None:
-    waited(asking)
-    asking.check("approve", "1")
-    given = json.loads(request_of(asking).read_text())
+BETTER = Verdict("kept", "better", "2 beats 1 by 1")
+QUESTIONS = [Question(number, "run", "commit", "seal", BETTER, "", (), 1, 1, "", False) for number in (1, 2)]
+
+
+def test_a_word_bound_to_something_else_is_ignored(tmp_path: Path) -> None:
+    question, path = QUESTIONS[0], approval.approval_file(tmp_path, 1)
+    approval.save_approval(tmp_path, question, "approve")
+    assert approval.read_approval(tmp_path, question) == "approve"
+    given = json.loads(path.read_text())
     assert set(given) == {"run_id", "iteration", "commit", "decided", "word", "why"}
     other = {"run_id": "20200101T000000Z-dead", "iteration": 2, "commit": "0" * 40, "decided": "0" * 64, "word": "yes"}
-    for key, value in other.items():
-        request_of(asking).write_text(json.dumps({**given, key: value}))
-        waited(asking)
-    for torn in ("{", "[]", ""):
-        request_of(asking).write_text(torn)
-        waited(asking)
-    asking.check("approve", "1")
-    assert climbed(asking) == [(1, "kept", "better")]
-    assert measured() == ["0", "1"] and not request_of(asking).exists()
+    changed = [json.dumps({**given, key: value}) for key, value in other.items()]
+    for content in (*changed, "{", "[]", ""):
+        path.write_text(content)
+        assert approval.read_approval(tmp_path, question) is None, content
 
 
 def test_answers_to_several_questions_that_are_given_at_once_all_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verdict = Verdict("kept", "better", "2 beats 1 by 1")
-    first, second = (Question(number, "run", "commit", "seal", verdict, "", (), 1, 1, "", False) for number in (1, 2))
+    first, second = QUESTIONS
     writing = iter([lambda: approval.save_approval(tmp_path, second, "decline")])
 
     def write(path: Path, content: str, durable: bool) -> None:
@@ -171,19 +169,15 @@ def test_answers_to_several_questions_that_are_given_at_once_all_count(
     assert answers == ["approve", "decline"]
 
 
-def test_a_word_that_was_given_counts_even_where_no_word_is_asked_for_any_more(asking: Project) -> None:
-    waited(asking)
-    asking.check("decline", "1")
-    change(asking, approve={"before": "never"})
-    assert climbed(asking) == [(1, "reverted", "declined")]
-
-
-def test_what_waits_is_finished_though_a_limit_is_reached_meanwhile(asking: Project) -> None:
+def test_what_waits_is_finished_as_answered_though_a_limit_is_reached_and_no_word_asked_for_any_more(
+    asking: Project,
+) -> None:
     waited(asking)
     change(asking, limits={"deadline": LATER})
     assert waited(asking).exit_code == NEEDS_HUMAN
-    asking.check("approve", "1")
-    assert climbed(asking, 9) == [(1, "kept", "better")]
+    asking.check("decline", "1")
+    change(asking, limits={"deadline": LATER}, approve={"before": "never"})
+    assert climbed(asking, 9) == [(1, "reverted", "declined")]
 
 
 @pytest.mark.slow

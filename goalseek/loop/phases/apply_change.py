@@ -63,8 +63,7 @@ def _make_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
         _, tree = merge_stack(iteration, attempt.plan.stacked)
     else:
         return _ask_for_change(iteration, attempt)
-    folder = attempt.folder_in(iteration.folder)
-    return change_between(iteration, attempt.plan, iteration.incumbent.tree, tree, folder)
+    return change_to(iteration, attempt.plan, tree, attempt.folder_in(iteration.folder))
 
 
 def _ask_for_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
@@ -136,12 +135,12 @@ def _ask_for_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
     return _write_change(iteration, proposal, screening, diff, folder)
 
 
-def change_between(iteration: Iteration, plan: Plan, before: str, after: str, folder: Path) -> Change:
-    """The change of one tree into another, screened as a whole like a provider's. Raises Rejected.
+def change_to(iteration: Iteration, plan: Plan, after: str, folder: Path) -> Change:
+    """The change of the incumbent's tree into another, screened as a whole like a provider's. Raises Rejected.
 
     Writes ``changes.diff``, ``snapshot/`` and ``plan.md`` to ``folder``.
     """
-    objects = iteration.project.repository.objects
+    objects, before = iteration.project.repository.objects, iteration.incumbent.tree
     recreate_folder(folder / "snapshot")
     if before == after:
         raise Rejected(Outcome.SKIPPED, Reason.NO_CHANGE, "the tip has all of it already", usage=plan.usage)

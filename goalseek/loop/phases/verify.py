@@ -16,7 +16,7 @@ from goalseek.measurement.measure import MeasurementSpec, add_measurement
 from goalseek.phase_values import Candidate, Change, Evidence, Verdict
 from goalseek.statistics.acceptance import AcceptanceRule, decide_on_baseline
 from goalseek.statistics.noise import setting_of
-from goalseek.values import Outcome, Phase
+from goalseek.values import Outcome
 from goalseek.workspace.places import BenchName
 
 
@@ -30,7 +30,7 @@ def verify(
     benches, host = iteration.lanes.pool.setting
     lines_saved = change.lines_removed - change.lines_added
 
-    def next_part(evidence: Evidence) -> Callable[[], Evidence] | Verdict:
+    def next_run(evidence: Evidence) -> Callable[[], Evidence] | Verdict:
         if not evidence.runs:
             evidence = Evidence(benches=benches, host=host)
         noise = standing.noise.under(setting_of(evidence.benches, evidence.host))
@@ -39,7 +39,7 @@ def verify(
         if isinstance(side, Verdict):
             return side
         if setting_of(evidence.benches, evidence.host) != setting_of(benches, host):
-            return next_part(Evidence())
+            return next_run(Evidence())
         bench: BenchName = "a" if side == "candidate" else "b"
         tree = candidate.tree if side == "candidate" else incumbent.tree
         spec = MeasurementSpec(tree, iteration.seed(attempt.runs + len(evidence.runs) + 1), iteration.number, side)
@@ -53,14 +53,14 @@ def verify(
 
         return measure
 
-    return iteration.steps.gather(Phase.VERIFY, CheckpointName("evidence", attempt.number), Evidence(), next_part)
+    return iteration.steps.gather(CheckpointName("evidence", attempt.number), next_run)
 
 
 def verify_baseline(iteration: Iteration, ruler: str, candidate: Candidate) -> tuple[Evidence, Verdict]:
     config, pool = iteration.config, iteration.standing.pooled(candidate.tree, ruler)
     metric, guards = config.manifest.metric, config.manifest.guard
 
-    def next_part(evidence: Evidence) -> Callable[[], Evidence] | Verdict:
+    def next_run(evidence: Evidence) -> Callable[[], Evidence] | Verdict:
         if pool and not evidence.runs:
             return partial(evidence_from_pool, pool, iteration.folder)
         step = decide_on_baseline(metric, guards, candidate.commit, evidence)
@@ -75,4 +75,4 @@ def verify_baseline(iteration: Iteration, ruler: str, candidate: Candidate) -> t
 
         return measure
 
-    return iteration.steps.gather(Phase.VERIFY, CheckpointName("evidence"), Evidence(), next_part)
+    return iteration.steps.gather(CheckpointName("evidence"), next_run)
