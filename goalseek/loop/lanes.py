@@ -40,7 +40,7 @@ class Resource:
         return len(self._free) > len(self.waiting)
 
     @property
-    def taken(self) -> int:
+    def in_use(self) -> int:
         return self.count - len(self._free)
 
     def acquire(self, iteration: int, pause: Callable[[], None]) -> Lane:
@@ -94,10 +94,10 @@ class Balance:
     def count(self) -> None:
         now, before = time.monotonic(), self._counted_until
         self._counted_until = now
-        if all(slot.taken for slot in self._slots) and (self._seconds or self._bench.taken):
+        if all(slot.in_use for slot in self._slots) and (self._seconds or self._bench.in_use):
             self._seconds += now - before  # else benches idle because nothing more may begin
             self._waited += (now - before) * len(self._bench.waiting)
-            self._idle += (now - before) * (self._bench.count - self._bench.taken)
+            self._idle += (now - before) * (self._bench.count - self._bench.in_use)
 
     def __str__(self) -> str:
         """A sentence with a remedy; "" if neither side waits much."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from project import Project, home, living, until
+from project import home, living, until
 from test_queue import MANIFEST, begin, tries_of
 from test_queue_ends import AGENT, WROTE
 
@@ -98,25 +97,20 @@ REPAIR = '[ $GOALSEEK_PHASE = repair ] && { echo 2 > b.txt; touch "$HOME/repairs
 CRASH = '[ $(cat a.txt) = 0 ] && echo \'{"score": 1}\' > "$GOALSEEK_RUN_DIR/metrics.json"'
 
 
-def repairing(top: Path) -> tuple[Project, subprocess.Popen[str]]:
-    """A climb whose first candidate has crashed, while its author is at the repair."""
+@pytest.mark.parametrize("is_asked", [False, True], ids=["by a signal", "on request"])
+def test_a_repair_that_is_ended_is_not_taken_for_the_candidate_which_can_be_finished(
+    tmp_path: Path, is_asked: bool
+) -> None:
     verify = [{"name": "judge", "run": CRASH, "sees": "candidate"}]
-    project = begin(top, agent=REPAIR, verify=verify, parallel={"agents": 2})
-    return project, project.start_until(home("repairs"), "iterate", "-n", "1")
-
-
-def test_what_a_repair_has_edited_when_it_is_ended_is_not_taken_for_the_candidate(tmp_path: Path) -> None:
-    project, process = repairing(tmp_path / "repository")
-    process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=20) and process.returncode == 130
+    project = begin(tmp_path / "repository", agent=REPAIR, verify=verify, parallel={"agents": 2})
+    process = project.start_until(home("repairs"), "iterate", "-n", "1")
+    if is_asked:
+        project.check("stop")
+    else:
+        process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=20) and process.returncode == (0 if is_asked else 130)
     diffs = [(project.run_folder(1) / name).read_text() for name in ("changes.diff", "attempts/2/changes.diff")]
     assert ["b.txt" in diff for diff in diffs] == [False, True] and "a.txt" in diffs[0]
-
-
-def test_a_candidate_whose_repair_was_ended_by_a_request_to_stop_can_be_finished(tmp_path: Path) -> None:
-    project, process = repairing(tmp_path / "repository")
-    project.check("stop")
-    assert process.communicate(timeout=20) and process.returncode == 0
     refused = project.run("baseline")
     assert refused.exit_code == 2 and "goalseek iterate finishes what was begun" in refused.stderr
 

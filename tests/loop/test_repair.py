@@ -215,25 +215,20 @@ def test_a_person_is_asked_about_the_repaired_change(agent: Projects) -> None:
     assert_sound(project)
 
 
-@pytest.mark.parametrize(("first", "commits"), [(CRASHES, 4), (STRAYS + MENDS, 2)])
-def test_a_repaired_candidate_whose_stored_answers_are_gone_is_recorded_as_interrupted(
-    agent: Projects, first: str, commits: int
+@pytest.mark.parametrize(
+    ("first", "commits", "run"), [(CRASHES, 4, ()), (STRAYS + MENDS, 2, ()), (CRASHES, 4, ("--new",))]
+)
+def test_a_repaired_candidate_whose_stored_answers_are_gone_or_an_earlier_runs_is_recorded_as_interrupted(
+    agent: Projects, first: str, commits: int, run: tuple[str, ...]
 ) -> None:
     project = agent(first, """echo '{"score": 0}' > answer.json\n""")
     project.step_until((project.run_folder(1) / "candidate-2.json").exists)
-    shutil.rmtree(project.run_folder(1))
-    record = project.climb("iterate", "-n", "1")[1]
+    project.check("audit")
+    if not run:
+        shutil.rmtree(project.run_folder(1))
+    record = project.climb("iterate", "-n", "1", *run)[1]
     assert (record["outcome"], record["reason"], len(branch(project))) == ("skipped", "interrupted", commits)
     assert [attempt["reason"] for attempt in record["attempts"]] == ["interrupted"] * (commits // 2 - 1)
-    assert_sound(project)
-
-
-def test_a_run_that_was_begun_anew_leaves_no_try_of_the_old_one_behind(agent: Projects) -> None:
-    project = agent(CRASHES, MENDS)
-    project.step_until((project.run_folder(1) / "candidate-2.json").exists)
-    project.check("audit")
-    records = project.climb("iterate", "-n", "2", "--new")
-    assert [record["reason"] for record in records[1:]] == ["interrupted", "better"]
     assert_sound(project)
 
 

@@ -28,17 +28,19 @@ def verify(
     incumbent, baseline = iteration.incumbent, standing.baseline
     assert baseline
     benches, host = iteration.lanes.pool.setting
+    own_setting = setting_of(benches, host)
     lines_saved = change.lines_removed - change.lines_added
 
     def next_run(evidence: Evidence) -> Callable[[], Evidence] | Verdict:
         if not evidence.runs:
             evidence = Evidence(benches=benches, host=host)
-        noise = standing.noise.under(setting_of(evidence.benches, evidence.host))
+        setting = setting_of(evidence.benches, evidence.host)
+        noise = standing.noise.under(setting)
         rule = AcceptanceRule(manifest.metric, manifest.guard, baseline.guards, noise, lines_saved)
         side = rule.next_step(evidence)
         if isinstance(side, Verdict):
             return side
-        if setting_of(evidence.benches, evidence.host) != setting_of(benches, host):
+        if setting != own_setting:
             return next_run(Evidence())
         bench: BenchName = "a" if side == "candidate" else "b"
         tree = candidate.tree if side == "candidate" else incumbent.tree
