@@ -22,13 +22,12 @@ from goalseek.git.paths import quote_path
 from goalseek.git.repository import Commit, Repository, UnreadableCommit, revert_message
 from goalseek.humanize import format_ranges, pluralize
 from goalseek.ledger.checkpoints import CheckpointName, Seal, key_of, read_sealed
-from goalseek.ledger.ledger import RULER_FILE, entry_message
+from goalseek.ledger.ledger import RULER_FILE, entry_message, read_ruler
 from goalseek.ledger.results_file import SNAPSHOT, diff_lines
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import RESULTS, ManifestFile, make_log_folders
-from goalseek.measurement.ruler import Ruler
 from goalseek.records import IterationRecord, Record, parse_record
-from goalseek.values import Outcome, Reason, from_line, to_line, to_plain
+from goalseek.values import Outcome, Reason, to_line, to_plain
 
 _NOTHING = "nothing"
 _SHOWN_LIMIT = 200
@@ -376,8 +375,8 @@ def _read_entry(commit: Commit) -> LedgerEntry:
 
 def _ruler_digest(objects: Objects, tree: str) -> str:
     try:
-        entry = objects.tree(tree).get(RULER_FILE)
-        return from_line(Ruler, objects.read(entry.blob).decode()).digest if entry else f"no {RULER_FILE}"
+        ruler = read_ruler(objects, tree)
+        return ruler.digest if ruler else f"no {RULER_FILE}"
     except (MissingObject, ObjectsFailed, BrokenPipeError, ValueError) as error:
         objects.close()
         return f"no readable {RULER_FILE}: {error}"

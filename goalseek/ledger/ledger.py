@@ -18,12 +18,13 @@ from msgspec import structs
 from goalseek import records
 from goalseek.disk import write_atomic
 from goalseek.errors import GoalseekError
-from goalseek.git.objects import Entry
+from goalseek.git.objects import Entry, Objects
 from goalseek.git.repository import Commit, RefMove, RefMoved, Repository, ref_moved_error, walk_first_parents
 from goalseek.ledger.checkpoints import Seal
 from goalseek.ledger.results_file import History, Snapshot, append_line, repair
 from goalseek.ledger.standing import Standing
-from goalseek.values import StopReason, to_line, to_plain
+from goalseek.measurement.ruler import Ruler
+from goalseek.values import StopReason, from_line, to_line, to_plain
 
 RULER_FILE = "ruler.json"
 _HEAD_FILE = "ledger"
@@ -51,6 +52,11 @@ def entry_message(record: records.Record, line: str) -> str:
         case records.HoldoutRecord():
             subject = f"holdout {record.look} of {record.of} {record.reason}"
     return f"goalseek {subject}\n\n{line}\n"
+
+
+def read_ruler(objects: Objects, tree: str) -> Ruler | None:
+    entry = objects.tree(tree).get(RULER_FILE)
+    return from_line(Ruler, objects.read(entry.blob)) if entry else None
 
 
 class Ledger:
@@ -129,13 +135,9 @@ class Ledger:
         landed = (record.seq for record in self.history.newest_iterations() if record.landed_commit_hash == commit)
         return self.standing_at(next(landed, self.standing.seq))
 
-    def pinned_ruler(self) -> str | None:
-        """The present epoch's, as JSON; None before the first baseline."""
-        if self.head is None:
-            return None
-        objects = self.repository.objects
-        entry = objects.tree(self.repository.tree_of(self.head)).get(RULER_FILE)
-        return objects.read(entry.blob).decode() if entry else None
+    def pinned_ruler(self) -> Ruler | None:
+        """The present epoch's; None before the first baseline."""
+        return read_ruler(self.repository.objects, self.repository.tree_of(self.head)) if self.head else None
 
     def now(self) -> str:
         """UTC to the millisecond."""

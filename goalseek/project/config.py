@@ -20,10 +20,10 @@ from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import Manifest, ProviderTable
-from goalseek.measurement.ruler import Ruler, proposer_files, refuse_removed_keys, with_pinned_ruler
+from goalseek.measurement.ruler import proposer_files, refuse_removed_keys, with_pinned_ruler
 from goalseek.phase_values import Context
 from goalseek.providers.prompt_templates import Templates, load_templates
-from goalseek.values import from_line, from_plain, to_line
+from goalseek.values import from_plain, to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.checkout import TreePlan
 from goalseek.workspace.listing import Listing
@@ -63,7 +63,6 @@ class ConfigReader:
         self._asked = asked  # the provider of the command line
         self._templates: Templates | None = None
         self._scope_cache: tuple[tuple[Manifest, Listing, bool], Scope, str] | None = None
-        self._ruler_cache: tuple[int, Ruler] | None = None
 
     def reload(self) -> tuple[str, ...]:
         """Read the manifest again; if it is wrong, keep the last good one and return a note."""
@@ -86,13 +85,9 @@ class ConfigReader:
         Candidates changed the paths in which the older and newer of ``trees`` differ (None: baseline and incumbent).
         Raises GoalseekError if the ruler has a key of an earlier version.
         """
-        epoch, changed_paths = self._ledger.standing.epoch, self._changed_paths(trees)
-        if self._ruler_cache is None or self._ruler_cache[0] != epoch:
-            text = self._ledger.pinned_ruler()
-            if text is None:
-                return self.read(self.loaded.manifest, mounts, notes, changed_paths=changed_paths)
-            self._ruler_cache = (epoch, from_line(Ruler, text))
-        ruler = self._ruler_cache[1]
+        changed_paths, ruler = self._changed_paths(trees), self._ledger.pinned_ruler()
+        if ruler is None:
+            return self.read(self.loaded.manifest, mounts, notes, changed_paths=changed_paths)
         refuse_removed_keys(ruler)
         manifest = with_pinned_ruler(self.loaded.manifest, ruler)
         return self.read(manifest, mounts, notes, ruler.hidden_from, changed_paths)
