@@ -184,15 +184,15 @@ def test_a_plan_that_a_new_run_gives_up_counts_in_the_total_of_all_runs(spending
 
 @pytest.mark.slow
 def test_at_three_quarters_each_budget_is_warned_of_once_a_run(spending: Projects) -> None:
-    project = spending({"iterations": 8, "tokens": 10_000, "total": {"cost_usd": 2.5}})
+    project = spending({"iterations": 4, "tokens": 10_000, "total": {"cost_usd": 1.25}})
     ended, last = end(project)
     assert last["stop_reason"] == "iterations"
     assert notes(ended) == [
-        "three quarters of limits.iterations = 8 are spent: 6",
-        "three quarters of limits.total.cost_usd = 2.5 are spent: 2",
+        "three quarters of limits.iterations = 4 are spent: 3",
+        "three quarters of limits.total.cost_usd = 1.25 are spent: 1",
     ]
-    spending({"iterations": 10})
-    assert notes(end(project, "-n", "1")[0]) == ["three quarters of limits.iterations = 10 are spent: 8"]
+    spending({"iterations": 6})
+    assert notes(end(project, "-n", "1")[0]) == ["three quarters of limits.iterations = 6 are spent: 5"]
     assert notes(end(project, "-n", "1")[0]) == [], "another tick of cron says nothing again"
 
 

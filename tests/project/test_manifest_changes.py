@@ -274,6 +274,7 @@ def test_a_baseline_makes_way_where_only_the_last_call_knows_that_nothing_goes_o
     assert project.climb()[-1]["outcome"] == "kept"
 
 
+@pytest.mark.slow
 def test_a_baseline_says_that_a_kept_change_may_be_why_a_new_verifier_refuses_the_incumbent(
     climb_at: Callable[[int], Project],
 ) -> None:

@@ -82,6 +82,7 @@ def with_repeats(manifest: Manifest, repeats: int) -> dict[str, Any]:
     return {**keys, "metric": {**keys["metric"], "repeats": repeats, "aggregate": "median"}}
 
 
+@pytest.mark.slow
 def test_a_climb_whose_ruler_has_removed_keys_is_read_and_goes_on_after_one_baseline(project: Project) -> None:
     project.set_moves(answer(2), answer(3), answer(4))
     with pytest.MonkeyPatch.context() as earlier_version:
@@ -216,6 +217,7 @@ def test_the_headline_spans_the_baselines_of_one_verifier_and_names_the_first_of
     assert f"; first baseline 1 (iteration 0, {other})" in project.check("report", "-o", "-", "--format", "md")
 
 
+@pytest.mark.slow
 def test_what_was_kept_is_not_counted_any_more_after_a_baseline_from_other_code(project: Project) -> None:
     project.set_moves(answer(2), answer(3), answer(0.5), answer(4))
     project.climb("iterate", "-n", "2")
