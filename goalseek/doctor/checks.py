@@ -156,7 +156,7 @@ def check_programs(subject: Subject) -> Iterator[Finding]:
 
 
 def _version(call: Call, provider: AgentProvider) -> Finding:
-    program, name = provider.program(), provider.name
+    program, name = provider.find_program(), provider.name
     assert program
     words = (program, *provider.words[1:])
     spec = LaunchSpec((*words, *provider.preset.version), named=words, timeout=VERSION_SECONDS, has_input=False)

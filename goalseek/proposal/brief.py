@@ -39,6 +39,7 @@ _IDEAS_BYTES = 3 * 1024
 _KEPT_BYTES = 2 * 1024
 _MEASUREMENT_BYTES = 4 * 1024
 _MINUTES_BYTES = 16
+_ROW = "iteration outcome reason value changed_files changed_lines title idea tried gain needed why".split()
 _OUTPUT_BYTES = 1536
 RUN_IT_TOO = " You can run it too."
 _RUN_LENGTH = 500
@@ -153,20 +154,10 @@ def remaining_budget(limits: Limits, standing: Standing) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=512)  # the next brief has nearly the same
 def _row_and_size(past: PastIteration) -> tuple[dict[str, Any], int]:
-    row = {
-        "iteration": past.iteration,
-        "outcome": past.outcome,
-        "reason": past.reason,
-        "value": past.value,
-        "changed_files": _first_files(past.changed_files),
-        "changed_lines": past.changed_lines,
-        "title": _cut(past.title, _TITLE_BYTES),
-        "idea": _cut(past.idea, _IDEA_BYTES),
-        "tried": _cut(past.tried, _IDEA_BYTES),
-        "gain": past.gain,
-        "needed": past.needed,
-        "why": _cut(past.why, _WHY_BYTES),
-    }
+    row = {name: getattr(past, name) for name in _ROW}
+    row["changed_files"] = _first_files(past.changed_files)
+    for name, limit in (("title", _TITLE_BYTES), ("idea", _IDEA_BYTES), ("tried", _IDEA_BYTES), ("why", _WHY_BYTES)):
+        row[name] = _cut(row[name], limit)
     text = to_indented(row)
     return row, len(text) + 2 * (text.count("\n") + 1) + 2  # in the brief each line is indented by two more
 

@@ -44,7 +44,7 @@ class AgentProvider(CommandProvider):
         return super().is_subscription() or (self.table.billing == "auto" and self.login().billing == "subscription")
 
     def check(self) -> None:
-        if self.program() is None:
+        if self.find_program() is None:
             message = f"provider {self.name}: there is no program {self.words[0]!r}"
             hint = f"{self.preset.install}; or name it in the manifest: provider.command"
             raise GoalseekError(message, hint, StopReason.PROVIDER)

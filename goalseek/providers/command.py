@@ -53,7 +53,7 @@ class CommandProvider(Reviewer):
     def is_subscription(self) -> bool:
         return self.table.billing == "subscription"
 
-    def program(self) -> str | None:
+    def find_program(self) -> str | None:
         """Its path: from the manifest's folder, on PATH, or beside goalseek's own interpreter."""
         name = self.words[0]
         if "/" in name:
@@ -62,7 +62,7 @@ class CommandProvider(Reviewer):
         return _find(name)
 
     def check(self) -> None:
-        program, name = self.program(), self.words[0]
+        program, name = self.find_program(), self.words[0]
         if program is None:
             message, remedy = f"there is no program {name!r}", "give its path, or put it on PATH"
         elif not os.access(program, os.X_OK):
@@ -107,7 +107,7 @@ class CommandProvider(Reviewer):
 
         Raises Failed if it cannot be started, and OSError if the disk is full.
         """
-        program = self.program()
+        program = self.find_program()
         if not program:
             raise Failed("crashed", f"there is no program {self.words[0]!r}")
         words = (program, *self.words[1:])

@@ -102,7 +102,7 @@ def find_constants(path: str, content: bytes) -> tuple[Constant, ...]:
     """The marked constants of one file, in order. Raises GoalseekError with file, line and remedy."""
     if b"goalseek:" not in content:
         return ()
-    text = _text(content)
+    text = content.decode("utf-8", "surrogateescape")
     constants: list[Constant] = []
     region_end = 0
     for comment in _COMMENT.finditer(text):
@@ -140,7 +140,7 @@ def by_name(constants: Iterable[Constant]) -> dict[str, Constant]:
 
 def rewrite(content: bytes, values: Mapping[Constant, Value]) -> bytes:
     """The file with other values and every other byte unchanged. A literal with that value already stays."""
-    text = _text(content)
+    text = content.decode("utf-8", "surrogateescape")
     for constant in sorted(values, key=lambda constant: constant.start, reverse=True):
         if values[constant] != constant.value:
             text = text[: constant.start] + format_literal(values[constant]) + text[constant.end :]
@@ -158,10 +158,6 @@ def format_literal(value: Value) -> str:
 def format_value(value: Value) -> str:
     """For titles: numbers as they are written, texts in JSON's quotes."""
     return json.dumps(value, ensure_ascii=not value.isprintable()) if isinstance(value, str) else format_literal(value)
-
-
-def _text(content: bytes) -> str:
-    return content.decode("utf-8", "surrogateescape")
 
 
 def _domain(specification: str) -> Domain:
