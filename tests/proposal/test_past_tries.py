@@ -112,6 +112,7 @@ def agent(make_project: Projects) -> Projects:
     return make
 
 
+@pytest.mark.slow
 def test_a_flat_climb_is_asked_for_another_kind_of_change_and_told_what_is_left(agent: Projects) -> None:
     totals = {"iterations": 5, "time": "1h"}
     limits = {"stagnation": 2, "tokens": 1000, "cost_usd": 2.0, "iterations": 9, "total": totals}
@@ -202,6 +203,7 @@ def rejected(number: int) -> list[tuple[int, str, float | None]]:
     return [(row["iteration"], row["reason"], row["gain"]) for row in brief(number)["rejected"]]
 
 
+@pytest.mark.slow
 def test_rejected_changes_are_told_as_diffs_the_nearest_miss_first_and_kept_ones_in_a_line(
     make_project: Projects, monkeypatch: pytest.MonkeyPatch
 ) -> None:

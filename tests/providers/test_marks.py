@@ -201,6 +201,7 @@ def test_no_baseline_is_measured_where_tune_can_turn_nothing(turning: Projects) 
     assert project.traces() == []
 
 
+@pytest.mark.slow
 def test_the_baselines_setting_is_not_proposed_again_after_a_keep(turning: Projects) -> None:
     records = turning("VALUE = 1  # goalseek: int 1..2\n", below="sub").climb("iterate", "-n", "2")[1:]
     assert [(record["outcome"], record["reason"]) for record in records] == [("kept", "better"), ("skipped", "no_plan")]
