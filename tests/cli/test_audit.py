@@ -35,7 +35,7 @@ def climb(top: Path) -> Project:
 
 
 @pytest.fixture
-def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+def climbed(made_once: Projects, tmp_path: Path) -> Project:
     return made_once(climb, tmp_path / "repository")
 
 
@@ -82,7 +82,7 @@ def test_a_clean_climb_is_clean_and_nothing_is_changed(climbed: Project) -> None
     assert everything() == before
 
 
-def test_odd_names_and_the_longer_hash_are_clean(make_project: Callable[..., Project]) -> None:
+def test_odd_names_and_the_longer_hash_are_clean(make_project: Projects) -> None:
     files = {
         "src/é\n.txt": "1\n",
         "answer.json": answer(1),
@@ -131,9 +131,7 @@ def test_each_damage_to_the_file_is_named_by_its_line_and_a_changed_value_by_its
     assert named(climbed) == [("results.jsonl", "the file is missing")]
 
 
-def test_a_ref_that_was_moved_or_deleted_is_named_but_a_branch_that_is_checked_out_may_be_anywhere(
-    climbed: Project,
-) -> None:
+def test_a_moved_or_deleted_ref_is_named_unless_its_branch_is_checked_out(climbed: Project) -> None:
     for ref in (TIP, "refs/heads/goalseek/demo"):
         before, main = climbed.git("rev-parse", ref), climbed.git("rev-parse", "main")
         climbed.git("update-ref", ref, "main")

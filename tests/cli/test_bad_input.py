@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -356,9 +355,7 @@ def test_what_a_checkout_has_otherwise_is_asked_of_git(project: Project) -> None
     }
 
 
-def test_a_shared_environment_with_the_repository_installed_editable_is_refused(
-    make_project: Callable[..., Project],
-) -> None:
+def test_an_editable_install_in_a_shared_environment_is_refused(make_project: Projects) -> None:
     project = make_project()
     site = project.folder / ".venv" / "lib" / "python3.11" / "site-packages"
     site.mkdir(parents=True)
@@ -450,7 +447,7 @@ def test_what_a_verifier_printed_does_not_act_on_the_terminal(project: Project) 
 
 
 @pytest.mark.parametrize("place", [".git/goalseek", ".goalseek"])
-def test_a_folder_that_may_not_be_written_is_the_machines_doing(
+def test_a_read_only_folder_is_a_machine_fault(
     project: Project, place: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project.set_moves(answer(2))
@@ -496,7 +493,7 @@ def test_another_climb_stays_ignored_where_a_first_run_is_refused(played: Projec
     assert project.git("status", "--short") == ""
 
 
-def test_a_bug_before_the_first_record_leaves_the_logs_ignored(
+def test_a_bug_before_the_first_record_leaves_logs_ignored(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def failing(*_: object) -> None:

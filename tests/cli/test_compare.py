@@ -4,11 +4,10 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import Project, answer, home, until
+from project import Project, Projects, answer, home, until
 
 from goalseek.git.as_user import tree_of_checkout
 from goalseek.git.location import locate
@@ -25,7 +24,7 @@ printf '{"score": %s, "size": 3}\\n' "$base" > "$GOALSEEK_RUN_DIR/metrics.json"
 
 
 @pytest.fixture
-def two(make_project: Callable[..., Project]) -> Project:
+def two(make_project: Projects) -> Project:
     """HEAD scores 12, the commit before it 10."""
     project = make_project(files={"answer.json": answer(10), "hidden/judge.sh": JUDGE, "other.txt": "read\n"})
     project.write({"answer.json": answer(12)})
@@ -194,9 +193,7 @@ def test_an_interrupt_shows_the_pairs_that_were_made(two: Project) -> None:
 
 
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
-def test_a_manifest_in_a_subfolder_and_hidden_files_from_elsewhere(
-    make_project: Callable[..., Project], tmp_path: Path, object_format: str
-) -> None:
+def test_a_subfolder_and_hidden_from(make_project: Projects, tmp_path: Path, object_format: str) -> None:
     elsewhere = tmp_path / "verifier" / "hidden"
     elsewhere.mkdir(parents=True)
     (elsewhere / "judge.sh").write_text(JUDGE)

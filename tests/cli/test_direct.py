@@ -1,12 +1,11 @@
 """A person's words, by ``goalseek direct`` or in ``program.md``, reach the agent at its next iteration."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import FILES, Project
+from project import FILES, Project, Projects
 
 from goalseek.project.config import add_direction, read_directions
 
@@ -45,7 +44,7 @@ def agent(tmp_path: Path) -> Agent:
 
 
 @pytest.fixture
-def project(make_project: Callable[..., Project], agent: Agent) -> Project:
+def project(make_project: Projects, agent: Agent) -> Project:
     return make_project(files={**FILES, "program.md": "Be brief.\n"}, manifest={"provider": agent.table})
 
 
@@ -53,9 +52,7 @@ def iterate(project: Project, count: int = 1) -> list[dict[str, Any]]:
     return project.climb("iterate", "-n", str(count))
 
 
-def test_directions_reach_prompt_brief_and_record_in_their_range_from_the_next_iteration_on(
-    project: Project, agent: Agent
-) -> None:
+def test_directions_reach_prompt_brief_and_record_in_their_range(project: Project, agent: Agent) -> None:
     assert project.run("direct", "first", "--to", "1").exit_code == 0
     assert project.git("status", "--porcelain") == ""
     iterate(project)
@@ -110,9 +107,7 @@ def test_what_cannot_be_meant_is_refused_and_leaves_nothing(project: Project) ->
     assert project.traces() == []
 
 
-def test_the_program_is_read_from_the_checkout_at_every_iteration_and_told_as_it_is(
-    project: Project, agent: Agent
-) -> None:
+def test_the_program_is_read_from_the_checkout_at_every_iteration(project: Project, agent: Agent) -> None:
     iterate(project)
     text = "Costs $5, $metric and ${nonce}, and $$ and 100%, in an uncommitted way."
     project.write({"program.md": text + "\n"})

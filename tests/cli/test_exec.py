@@ -1,17 +1,16 @@
 """``goalseek exec``: a command exactly where the agent or the verifier runs, without a trace."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import Ended, Project, answer
+from project import Ended, Project, Projects, answer
 from shown import Shown, read_soon
 from skips import levels
 
 
 @pytest.fixture
-def climbed(played: Callable[..., Project]) -> Project:
+def climbed(played: Projects) -> Project:
     """A project with a kept and a reverted candidate, then one that had no commit."""
     return played(answer(2), answer(1.5), {"files": {"other.txt": "mine\n"}}, more=(answer(3),))
 
@@ -24,9 +23,7 @@ def shell(project: Project, script: str, *options: str) -> Ended:
 
 
 @pytest.mark.elsewhere
-def test_each_gets_its_own_place_and_variables_and_none_of_the_users(
-    climbed: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_each_has_its_own_place(climbed: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = shell(climbed, "pwd -P; ls -A; git log --format=%s; cat answer.json", "--as", "agent").stdout
     workspace = climbed.trees() / "workspace"
     assert seen.startswith(f"{workspace}\n.git\nanswer.json\nother.txt\n") and "move 1" in seen

@@ -79,9 +79,7 @@ def test_every_manifest_of_a_page_is_valid(page: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "missing", "is_right"), [(1e-12, 0, True), (1e-6, 0, False), (math.nan, 0, False), (0.0, 1, False)]
 )
-def test_the_check_of_floats_allows_for_a_small_difference(
-    error: float, missing: int, is_right: bool, tmp_path: Path
-) -> None:
+def test_the_float_check_allows_a_small_error(error: float, missing: int, is_right: bool, tmp_path: Path) -> None:
     (script,) = blocks_in((GUIDE / "recipe-cpp.md").read_text(), "python")
     generator = random.Random(5)
     answer = [math.sqrt(generator.random()) * (1 + error) for _ in range(1000 - missing)]

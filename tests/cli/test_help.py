@@ -13,9 +13,7 @@ FIRST = ["init", "doctor", "iterate", "status", "log", "show", "report", "promot
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_has_a_summary_an_example_that_parses_and_a_text_for_every_argument(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_has_a_summary_a_valid_example_and_texts(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     summary, example = COMMANDS[name]
     with pytest.raises(SystemExit):
         main.run([name, "--help"])

@@ -636,9 +636,7 @@ def test_what_a_run_may_read_beside_the_hidden_files_is_said_by_the_user(case: C
     assert written(case)["verify"] == [{"name": "run", "run": "sh judge.sh", "sees": "both"}]
 
 
-def test_the_interpreter_of_the_project_is_proposed_and_stands_in_for_one_that_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_project_s_interpreter_is_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.py").write_text('open("guesses.csv", "w")\n')
     (tmp_path / "score.py").write_text('open("guesses.csv")\n')
     paths = ["train.py", "score.py"]

@@ -139,9 +139,7 @@ def test_control_c_again_and_again_leaves_a_sane_terminal(project: Project) -> N
 @pytest.mark.parametrize(
     ("number", "code", "hook"), [(signal.SIGINT, 130, "during-apply"), (signal.SIGTERM, 143, "during-verify")]
 )
-def test_one_ends_all_that_four_slots_and_benches_have_at_work(
-    tmp_path: Path, number: signal.Signals, code: int, hook: str
-) -> None:
+def test_a_signal_ends_all_programs_of_four_slots(tmp_path: Path, number: signal.Signals, code: int, hook: str) -> None:
     project = many(tmp_path / "repository", 4)
     project.check("baseline")
     home(hook).write_text("sleep 60\n")

@@ -7,13 +7,12 @@ import os
 import re
 import signal
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from project import FILES, MANIFEST, Ended, Project, answer, home, living, until
+from project import FILES, MANIFEST, Ended, Project, Projects, answer, home, living, until
 from shown import on_a_terminal
 
 from goalseek.cli.watch import ClimbFollower
@@ -40,7 +39,7 @@ ESCAPE = "\x1b["
 
 
 @pytest.fixture
-def climbed(played: Callable[..., Project]) -> Project:
+def climbed(played: Projects) -> Project:
     """A project after the iterations of ``OUTCOMES``."""
     return played(*MOVES)
 
@@ -87,9 +86,7 @@ class TestStatus:
         assert "differs" not in shown
         assert rows(climbed.run("status", "--query", "best.[iteration, value]")) == [[5, 3]]
 
-    def test_a_run_at_work_is_running_and_one_that_was_ended_or_killed_interrupted(
-        self, project: Project, isolated: Path
-    ) -> None:
+    def test_a_run_at_work_is_running_and_an_ended_one_interrupted(self, project: Project, isolated: Path) -> None:
         def until_seen(**fields: object) -> dict[str, Any]:
             def look() -> dict[str, Any] | None:
                 seen: dict[str, Any] = project.ask("status")
@@ -145,9 +142,7 @@ class TestStatus:
         seen = climbed.ask("status")
         assert (seen["differs"], seen["baseline"]["iteration"], seen["baseline"]["value"]) == ([], 8, 3)
 
-    def test_after_a_baseline_only_files_that_differ_from_where_the_climb_began_are_not_in_it(
-        self, climbed: Project
-    ) -> None:
+    def test_a_baseline_counts_only_changes_since_the_climb_began(self, climbed: Project) -> None:
         for number in (1, 2):  # the second stands on a baseline that is a commit of the climb's own
             climbed.set_manifest({"verify": [{"name": f"judge{number}", "run": "sh hidden/judge.sh", "sees": "both"}]})
             climbed.git("commit", "--quiet", "--all", "--message=the manifest only")
@@ -239,9 +234,7 @@ class TestShow:
             assert which in climbed.fail(2, "show", which)
         assert "plan.md" in climbed.fail(2, "show", "0", "--plan")
 
-    def test_the_diff_is_the_candidates_outlives_its_artifacts_and_applies_to_its_parent(
-        self, climbed: Project
-    ) -> None:
+    def test_the_diff_outlives_its_artifacts_and_applies_to_its_parent(self, climbed: Project) -> None:
         assert "+mine\n" in climbed.run("show", "3", "--diff").stdout
         (climbed.run_folder(5) / "changes.diff").unlink()
         patch = climbed.run("show", "5", "--diff").stdout
@@ -254,9 +247,7 @@ class TestShow:
         climbed.git("apply", "--index", stdin=patch.encode())
         assert climbed.git("write-tree") == record["tree_hash"]
 
-    def test_the_diff_of_the_best_is_its_own_step_or_with_all_what_changed_since_the_baseline(
-        self, climbed: Project
-    ) -> None:
+    def test_the_diff_of_the_best_is_one_step_or_with_all_every_step(self, climbed: Project) -> None:
         best = max((record for record in climbed.iterations() if record["outcome"] == "kept"), key=lambda r: r["seq"])
         step = climbed.run("show", "best", "--diff")
         command = "goalseek show best --diff --all"
@@ -287,9 +278,7 @@ class TestShow:
         climbed.climb()
         assert "told to fail" in climbed.run("show", "--output").stdout
 
-    def test_files_are_the_candidates_own_and_the_verifiers_in_a_new_folder(
-        self, climbed: Project, tmp_path: Path
-    ) -> None:
+    def test_files_copies_the_candidate_and_the_metrics(self, climbed: Project, tmp_path: Path) -> None:
         folder = tmp_path / "taken"
         assert climbed.run("show", "5", "--files", str(folder)).exit_code == 0
         found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
@@ -306,9 +295,7 @@ class TestShow:
 class TestManifest:
     @pytest.mark.parametrize("shipped", MANIFESTS, ids=lambda path: path.stem)
     @pytest.mark.slow
-    def test_what_it_shows_is_a_manifest_that_means_the_same(
-        self, make_project: Callable[..., Project], shipped: Path
-    ) -> None:
+    def test_the_shown_manifest_means_the_same(self, make_project: Projects, shipped: Path) -> None:
         first = make_project("first", manifest=shipped.read_text())
         printed = first.check("manifest", "show")
         second = make_project("second", manifest=printed)
@@ -338,9 +325,7 @@ class TestManifest:
 
 
 class TestColours:
-    def test_colours_are_where_they_are_wanted_and_never_in_json(
-        self, climbed: Project, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_colours_are_optional_and_never_in_json(self, climbed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         assert ESCAPE not in climbed.run("log", "--json", "--color", "always").stdout
         for command in (["log"], ["status"], ["show", "1"], ["promote"]):
             assert ESCAPE not in climbed.run(*command).stdout

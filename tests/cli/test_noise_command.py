@@ -4,12 +4,11 @@ import json
 import re
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Ended, Project, answer, ended, home, until
+from project import Ended, Project, Projects, answer, ended, home, until
 from shown import on_a_terminal
 
 from goalseek.locks import project_lock
@@ -25,7 +24,7 @@ NOISY_FILES = {"answer.json": answer(1), "hidden/judge.sh": NOISY}
 
 
 @pytest.fixture
-def noisy(make_project: Callable[..., Project]) -> Project:
+def noisy(make_project: Projects) -> Project:
     """A project whose number is the candidate's, and behind its point the seed."""
     return make_project(files=NOISY_FILES)
 
@@ -92,9 +91,7 @@ class TestOfAProject:
         assert "never reads the candidate" in shown and "goalseek doctor" in shown
         assert "spread" not in shown and "fit that one seed" not in shown
 
-    def test_a_verifier_that_fails_at_once_leaves_nothing_and_one_that_fails_later_is_a_finding(
-        self, noisy: Project
-    ) -> None:
+    def test_a_first_failure_leaves_nothing_and_a_later_one_is_a_finding(self, noisy: Project) -> None:
         (home() / "fail-at").write_text("1")
         ended = noisy.run("noise")
         assert ended.exit_code == 1
@@ -188,9 +185,7 @@ class TestOfAnyCommand:
 
 
 @pytest.mark.parametrize(("variable", "is_colored"), [("COLORTERM", True), ("NO_COLOR", False)])
-def test_at_a_terminal_it_fits_and_is_colored_where_that_is_wanted(
-    tmp_path: Path, variable: str, is_colored: bool
-) -> None:
+def test_at_a_terminal_it_fits_and_may_be_coloured(tmp_path: Path, variable: str, is_colored: bool) -> None:
     arguments = ("noise", "-n", "3", "-q", "--run", "echo $GOALSEEK_SEED", "--regex", "(.+)")
     environment = {"TERM": "xterm", variable: "1", "LC_ALL": "C.UTF-8"}
     text = on_a_terminal(tmp_path, *arguments, columns=60, environment=environment)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import FILES, Ended, Project, answer
+from project import FILES, Ended, Project, Projects, answer
 from promoting import PAGE, all_refs, hook, objects, subjects, tree
 
 FILES_OF_THE_CLIMB = ["answer.json", "src/old.txt", "src/page.txt", "src/picture.bin", "src/tool.sh"]
@@ -80,9 +80,7 @@ class TestWhatItMakes:
         promote(climbed, "--patch", "../home.patch")
         assert (climbed.users(), all_refs(climbed), objects(climbed)) == (before, refs, stored)
 
-    def test_a_branch_has_the_kept_changes_alone_by_the_user_and_the_checkout_stays_however_dirty_it_is(
-        self, climbed: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
+    def test_a_branch_has_kept_changes(self, climbed: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         without_identity(monkeypatch)
         (tmp_path / "signer").write_text(SIGNER)
         (tmp_path / "signer").chmod(0o755)
@@ -118,9 +116,7 @@ class TestWhatItMakes:
         for commit in climbed.git("rev-list", "main..better").splitlines():
             assert "\ngpgsig -----BEGIN PGP SIGNATURE-----\n signed\n" in climbed.git("cat-file", "commit", commit)
 
-    def test_a_squash_is_one_commit_and_a_patch_a_mailbox_that_gives_the_same_commits(
-        self, climbed: Project, tmp_path: Path
-    ) -> None:
+    def test_a_squash_is_one_commit_and_a_patch_a_mailbox(self, climbed: Project, tmp_path: Path) -> None:
         (whole,) = climbed.ask("promote", "--squash")["commits"]
         assert (whole["iterations"], whole["files"]) == ([1, 3, 5], FILES_OF_THE_CLIMB)
         assert whole["message"].endswith(f"* Spell three\n* Tidy up\n* Spell fifteen\n\nscore: 4 (was 1); {EXPOSED}\n")
@@ -233,9 +229,7 @@ class TestWhatItMakes:
 
 
 class TestBases:
-    def test_onto_a_base_that_moved_on_it_says_what_was_never_measured_and_leaves_the_rest(
-        self, climbed: Project
-    ) -> None:
+    def test_on_a_base_that_moved_unmeasured_files_are_named(self, climbed: Project) -> None:
         climbed.git("rm", "--quiet", "notes.txt")
         climbed.git("mv", "other.txt", "moved.txt")
         page = PAGE.replace("line 9 of the page", "line nine")
@@ -258,9 +252,7 @@ class TestBases:
         assert unlike == ["src/page.txt", "src/tool.sh"]
         assert {**climbed.users(), "refs": ""} == {**before, "refs": ""}
 
-    def test_a_base_may_have_renamed_a_file_or_have_some_already_and_be_a_tag_a_hash_or_of_a_remote(
-        self, climbed: Project
-    ) -> None:
+    def test_a_base_is_any_commit_and_may_have_renamed_a_file(self, climbed: Project) -> None:
         head = climbed.git("rev-parse", "main")
         climbed.git("tag", "--annotate", "--message", "one", "v1")
         climbed.git("update-ref", "refs/remotes/origin/main", "main")
@@ -332,9 +324,7 @@ class TestBases:
         climbed.git("merge", "--quiet", "rest")
         assert "nothing to promote: HEAD already has the kept changes up to iteration 6" in promote(climbed).stderr
 
-    def test_a_squash_is_one_commit_of_many_or_none_and_a_change_taken_back_later_goes_home_as_two(
-        self, make_project: Callable[..., Project]
-    ) -> None:
+    def test_a_squash_of_changes_that_the_base_has_is_empty(self, make_project: Projects) -> None:
         def page(*good: int, more: str = "") -> str:
             return "".join(f"line {number} {'good' if number in good else 'bad'}\n" for number in range(20)) + more
 
@@ -368,7 +358,7 @@ class TestBases:
         clone.git("am", "--quiet", "--keep", "--keep-cr", str(tmp_path / "home.patch"))
         assert tree(clone, "mailed") == tree(clone, "better")
 
-    def test_a_sha256_repository_and_a_project_in_a_subfolder(self, make_project: Callable[..., Project]) -> None:
+    def test_a_sha256_repository_and_a_project_in_a_subfolder(self, make_project: Projects) -> None:
         project = make_project(below="packages/one", object_format="sha256")
         project.set_moves(answer(2), answer(3))
         records = project.climb("iterate", "-n", "2")
@@ -380,9 +370,7 @@ class TestBases:
 
 
 class TestNames:
-    def test_a_name_that_is_taken_checked_out_elsewhere_or_cannot_be_a_branchs_is_refused(
-        self, climbed: Project, tmp_path: Path
-    ) -> None:
+    def test_a_branch_name_that_is_taken_or_invalid_is_refused(self, climbed: Project, tmp_path: Path) -> None:
         linked = tmp_path / "linked"
         climbed.git("worktree", "add", "--quiet", "-b", "elsewhere", str(linked))
         climbed.git("branch", "side")
@@ -407,9 +395,7 @@ class TestNames:
         climbed.git("switch", "--quiet", "--orphan", "unborn", folder=linked)
         assert "checked out" in refused(climbed, 2, "--branch", "unborn")
 
-    def test_odd_names_links_modes_and_line_ends_go_home_by_branch_and_by_mail(
-        self, make_project: Callable[..., Project], tmp_path: Path
-    ) -> None:
+    def test_odd_names_links_modes_and_line_ends_go_home(self, make_project: Projects, tmp_path: Path) -> None:
         agent = tmp_path / "agent.sh"
         agent.write_text(ODD_AGENT)
         odd = make_project(
@@ -483,9 +469,7 @@ mkdir -p deep/er; printf '\000\377' > deep/er/x.bin; chmod 755 -- -rf; echo "Odd
 
 
 class TestTheUsersOwnGit:
-    def test_hooks_that_git_commit_runs_are_run_and_a_no_or_another_tree_makes_no_branch(
-        self, climbed: Project, tmp_path: Path
-    ) -> None:
+    def test_hooks_run_and_may_refuse_but_not_change_the_tree(self, climbed: Project, tmp_path: Path) -> None:
         seen = tmp_path / "seen"
         hook(climbed, "pre-commit", f'pwd >> "{seen}"; git diff --cached --name-only >> "{seen}"; test -f src/page.txt')
         hook(climbed, "commit-msg", 'echo "Signed-off-by: A Hook <hook@example.com>" >> "$1"')
@@ -517,9 +501,7 @@ class TestTheUsersOwnGit:
         promote(climbed, "--branch", "other")
         assert "by the checkout" in climbed.git("log", "-1", "--format=%B", "other"), "not the candidate's hooks"
 
-    def test_filters_of_the_users_are_not_asked_and_hooks_see_what_was_measured(
-        self, climbed: Project, tmp_path: Path
-    ) -> None:
+    def test_no_filter_runs_and_hooks_see_what_was_measured(self, climbed: Project, tmp_path: Path) -> None:
         seen = tmp_path / "seen"
         hook(climbed, "pre-commit", f'git add --update; cat src/page.txt > "{seen}"')
         for name, value in (("required", "true"), ("smudge", "false"), ("clean", "cat")):
@@ -531,7 +513,7 @@ class TestTheUsersOwnGit:
         assert tree(climbed, "better") == tree(climbed, best)
         assert seen.read_text() == climbed.git("cat-file", "blob", f"{best}:src/page.txt") + "\n"
 
-    def test_settings_that_shape_commits_and_patches_change_neither(
+    def test_git_settings_shape_nothing(
         self, climbed: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for name, value in (
@@ -555,7 +537,7 @@ class TestTheUsersOwnGit:
         climbed.git("am", "--quiet", "--keep", "--keep-cr", str(patch), folder=tmp_path / "clone")
         assert climbed.git("ls-tree", "-r", "HEAD", folder=tmp_path / "clone") == best
 
-    def test_who_the_user_is_in_this_place_or_worktree_alone_holds(
+    def test_a_worktree_s_identity_holds(
         self, climbed: Project, monkeypatch: pytest.MonkeyPatch, isolated: Path
     ) -> None:
         without_identity(monkeypatch)
@@ -586,9 +568,7 @@ class TestTheUsersOwnGit:
             assert "gpgSign" not in said
 
     @pytest.mark.slow
-    def test_killed_or_interrupted_in_a_hook_it_leaves_no_branch_and_clears_up(
-        self, climbed: Project, tmp_path: Path, scratch: Path
-    ) -> None:
+    def test_a_kill_in_a_hook_leaves_no_branch(self, climbed: Project, tmp_path: Path, scratch: Path) -> None:
         there, patch = tmp_path / "there", tmp_path / "home.patch"
         hook(climbed, "commit-msg", f'touch "{there}"; while test -e "{there}"; do sleep 0.02; done')
         before, refs = climbed.users(), all_refs(climbed)

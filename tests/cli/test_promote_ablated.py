@@ -1,11 +1,10 @@
 """``promote --ablate``: kept changes that do not earn their lines stay behind, where nothing is lost without them."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Project, home, living, until
+from project import Project, Projects, home, living, until
 from taking_back import SCOPE, part, parts
 
 # The larger of a and b, and the larger of c and d: one change of each kind takes the place of another.
@@ -29,7 +28,7 @@ def three(top: Path) -> Project:
 
 
 @pytest.fixture
-def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+def climbed(made_once: Projects, tmp_path: Path) -> Project:
     project = made_once(three, tmp_path / "repository")
     home("measured").write_text("")
     return project

@@ -3,12 +3,11 @@
 import fcntl
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from project import FILES, Project, answer, home
+from project import FILES, Project, Projects, answer, home
 
 # The number is the candidate's times what a file beside it says, so it depends on the base as well.
 JUDGE = """\
@@ -37,7 +36,7 @@ def climb(top: Path) -> Project:
 
 
 @pytest.fixture
-def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+def climbed(made_once: Projects, tmp_path: Path) -> Project:
     """A climb from 20 to 40 that is measured once."""
     project = made_once(climb, tmp_path / "repository")
     home("seen").unlink(missing_ok=True)
@@ -114,9 +113,7 @@ def test_while_a_climb_is_at_work_nothing_is_measured_or_made(climbed: Project) 
 
 
 @pytest.mark.slow
-def test_what_setup_gives_is_made_on_the_new_base_and_what_is_read_only_stays_as_pinned(
-    make_project: Callable[..., Project],
-) -> None:
+def test_setup_runs_on_the_new_base_and_read_only_files_stay_pinned(make_project: Projects) -> None:
     judge = JUDGE.replace("cat factor.txt", 'echo "$(cat build/factor)$(cat data.txt)"')
     files = {**MEASURED_FILES, "hidden/judge.sh": judge, "data.txt": "7\n", "notes.txt": "\n"}
     scope = {"writable": ["answer.json", "notes.txt"], "hidden": ["hidden/**"], "read_only": ["data.txt"]}

@@ -1,11 +1,10 @@
 """What does not go home: what a person took back, and what ``promote --without`` leaves out."""
 
 import csv
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import Project
+from project import Project, Projects
 from taking_back import climb, part, parts
 
 
@@ -15,7 +14,7 @@ def three(top: Path) -> Project:
 
 
 @pytest.fixture
-def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+def climbed(made_once: Projects, tmp_path: Path) -> Project:
     return made_once(three, tmp_path / "repository")
 
 

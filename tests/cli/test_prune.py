@@ -40,9 +40,7 @@ def test_old_run_folders_go_and_as_many_stay_as_command_or_manifest_says(climbed
         assert folders(climbed) == [0, 2, 6]
 
 
-def test_after_old_run_folders_went_patches_come_from_git_and_the_loop_goes_on_and_knows_duplicates(
-    climbed: Project,
-) -> None:
+def test_without_old_run_folders_the_loop_goes_on_and_knows_duplicates(climbed: Project) -> None:
     before = climbed.run("show", "3", "--diff").stdout.splitlines()
     climbed.run("prune", "--keep", "0")
     after = climbed.run("show", "3", "--diff").stdout.splitlines()
@@ -64,9 +62,7 @@ def test_after_old_run_folders_went_patches_come_from_git_and_the_loop_goes_on_a
     assert climbed.climb("iterate")[-1]["reason"] == "duplicate"
 
 
-def test_a_dry_run_says_what_would_go_prune_removes_the_trees_alone_and_a_second_finds_nothing(
-    climbed: Project,
-) -> None:
+def test_a_dry_run_lists_and_prune_removes_the_trees_alone(climbed: Project) -> None:
     assert climbed.run("prune", "--keep", "-1").exit_code == 2
     assert folders(climbed) == [0, 1, 2, 3, 4, 5, 6]
     there = trees(climbed)

@@ -4,11 +4,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import Project, answer
+from project import Project, Projects, answer
 
 SLOW = {"pydantic", "jinja2", "rich", "jmespath", "optuna", "socket", "statistics", "ctypes", "csv", "secrets"}
 OF_THE_LOOP = {
@@ -18,7 +17,7 @@ OF_THE_LOOP = {
 
 
 @pytest.fixture
-def climbed(made_once: Callable[..., Project], tmp_path: Path) -> Project:
+def climbed(made_once: Projects, tmp_path: Path) -> Project:
     project = made_once(climb, tmp_path / "repository")
     assert project.run("status").exit_code == 0  # its manifest is checked now
     return project

@@ -72,7 +72,7 @@ class TestPage:
         assert headers["Cross-Origin-Resource-Policy"] == "same-origin" and headers["Cache-Control"] == "no-store"
         assert "Set-Cookie" not in headers and "Python" not in headers["Server"]
 
-    def test_a_record_that_is_appended_or_written_again_is_on_the_next_page_that_is_worth_it(
+    def test_a_new_record_is_on_the_next_page(
         self, server: PageServer, results: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def dots() -> int:
@@ -177,9 +177,7 @@ class TestRefusals:
         assert server.server_address[0] == "127.0.0.1"
         assert len(server.path.strip("/")) >= 20
 
-    def test_a_reader_that_goes_away_or_talks_nonsense_harms_nobody(
-        self, server: PageServer, capfd: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_nonsensical_reader_harms_nobody(self, server: PageServer, capfd: pytest.CaptureFixture[str]) -> None:
         odd = b"GET /\xff\xfe HTTP/1.0\r\nHost: \xff\r\n\r\n"
         for told in (b"", b"nonsense\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", odd, b"G" * 70000):
             with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as connection:
@@ -233,7 +231,7 @@ class TestCommand:
         assert (started.returncode, project.traces()) == (0, [])
 
 
-def test_a_bug_while_a_page_is_made_is_shown_where_the_server_runs(
+def test_a_bug_is_shown_where_the_server_runs(
     server: PageServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails() -> bytes:

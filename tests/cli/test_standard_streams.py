@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from project import Project, answer, until
+from project import Project, Projects, answer, until
 from shown import Shown, read_soon, waiting_project
 
 from goalseek.manifest.exposure import EXPOSED
@@ -22,7 +22,7 @@ LOOKS = ("status", "log", "show best --diff", "report -o -", "--json log", "mani
 
 
 @pytest.fixture
-def climbed(played: Callable[..., Project]) -> Project:
+def climbed(played: Projects) -> Project:
     """A project that climbed one step; what it says has letters that ASCII lacks."""
     odd = {"title": "größer → 日本", "files": {"answer.json": answer(2)}}
     return played(odd, more=(answer(3), answer(4), answer(5)))

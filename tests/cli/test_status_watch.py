@@ -93,7 +93,7 @@ def test_as_json_it_is_the_answer_of_status_and_without_watch_the_output_so_far_
     assert "  | " not in slow.run("status").stdout
 
 
-def test_as_json_it_reads_shared_files_once_however_often_it_looks(
+def test_as_json_shared_files_are_read_once(
     slow: Project, go: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     climbing = slow.start("-q", "iterate")
