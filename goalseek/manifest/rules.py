@@ -33,9 +33,8 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
             yield ("verify", index, "run"), "is empty"
         if any(matcher((pattern,))(f"a/__pycache__/{name}") for pattern in command.keep for name in _BYTECODE):
             yield ("verify", index, "keep"), "keeps Python's bytecode, and would measure the candidate before this one"
-    yield from _check_repeats(
-        "verify", "name", [command.name for command in manifest.verify], "is taken; give it a name of its own"
-    )
+    names = [command.name for command in manifest.verify]
+    yield from _check_repeats("verify", "name", names, "is taken; give it a name of its own")
     yield from _check_reading(("metric",), manifest.metric, manifest)
     for index, guard in enumerate(manifest.guard):
         yield from _check_reading(("guard", index), guard, manifest)
@@ -176,8 +175,7 @@ def check_provider_table(location: Location, table: ProviderTable, outer: tuple[
         keys = tuple(key for key in _ONLY_OUTER if key != "fallback")
         yield from check_provider_table((*location, "plan"), table.plan, keys)
     for index, other in enumerate(table.fallback):
-        other_table = ProviderTable(name=other) if isinstance(other, str) else other
-        inner_location = (*location, "fallback", index)
+        inner_location, other_table = (*location, "fallback", index), table_of(other)
         yield from _check_inner_provider(inner_location, other)
         if other_table == table or other in table.fallback[:index]:
             yield inner_location, f"{other_table.name!r} is asked already"
@@ -198,7 +196,7 @@ def table_of(provider: str | ProviderTable) -> ProviderTable:
     return ProviderTable(name=provider) if isinstance(provider, str) else provider
 
 
-def authors_of(provider: ProviderTable | None, rotate: Sequence[str | ProviderTable] = ()) -> tuple[ProviderTable, ...]:
+def authors_of(provider: ProviderTable | None, rotate: Sequence[str | ProviderTable]) -> tuple[ProviderTable, ...]:
     """All that plan or edit: the provider, if known, its fallback and planners, and those in turns."""
     own = tables_of(provider) + (tables_of(provider.plan) if provider.plan else ()) if provider else ()
     return (*own, *(table_of(other) for other in rotate if other != FRESH))

@@ -158,10 +158,6 @@ class OnceFiles(Struct, frozen=True):
     numbers: dict[str, float] | None = None
     facts: dict[tuple[Kind, str], tuple[int, int]] = field(default_factory=dict)
 
-    @property
-    def is_done(self) -> bool:
-        return self.numbers is not None
-
     def give(self, run_folders: Mapping[Kind, Path], kept_outputs: Path) -> None:
         """Copy the stored files to where the commands had written them."""
         for kind, run_folder in run_folders.items():
@@ -207,14 +203,14 @@ class _Trial:
         disk.recreate_folder(self._outputs)
         label = f"{spec.tree} {verifier.ruler}"
         self._once = open_once_files(verifier.manifest, verifier.bench.folder / "once", label)
-        if self._once and self._once.is_done:
+        if self._once and self._once.numbers is not None:
             self._once.give({kind: run_folder.path for kind, run_folder in self.fresh.items()}, self._outputs)
 
     def run(self, command: VerifyCommand) -> None:
         """Raises NoNumber if the command's end, or a file that it wrote, ends the measurement."""
         assert command.sees is not None
         verifier, once = self._verifier, self._once if command.once else None
-        if once and once.is_done:
+        if once and once.numbers is not None:
             self._log.write(f"[{command.name} runs once, and did]\n".encode())
             return
         if command.name == self._spec.own_folder:
@@ -294,7 +290,7 @@ class _Trial:
         guards = {
             guard.name: known[guard.name] if guard.name in known else self._read(guard) for guard in manifest.guard
         }
-        if once and not once.is_done:
+        if once and once.numbers is None:
             path = manifest.metric.path
             shown = {(kind, path): _file_facts(self.fresh[kind].path).get(path) for kind in KINDS}
             if manifest.metric.source == "json" and shown.items() & once.facts.items():
