@@ -209,35 +209,15 @@ def test_a_step_that_failed_is_charged_when_another_process_records_it(project: 
 
 
 @pytest.mark.slow
-def test_a_call_past_its_time_is_charged_the_median_call_at_least(project: Project) -> None:
+def test_a_call_past_its_time_or_killed_by_others_is_charged_the_median_call_at_least(project: Project) -> None:
     project.set_agent(REPORT + BETTER).climb("iterate", "-n", "2")
     few = """printf '{"input_tokens": 100}' > "$GOALSEEK_USAGE"\n"""
     record = project.set_agent(few + "sleep 60", timeout=0.5).climb()[-1]
     assert record["reason"] == "provider_timeout"
     assert record["usage"] == {**USAGE, "input_tokens": 100, "estimated": True}
-
-
-@pytest.mark.slow
-def test_a_call_whose_program_was_killed_by_others_is_charged_the_median_call_at_least(project: Project) -> None:
-    project.set_agent(REPORT + BETTER).climb("iterate", "-n", "2")
     record = project.set_agent("kill -9 $$").climb()[-1]
     assert record["reason"] == "provider_failed"
     assert record["usage"] == {**{name: 4 * amount for name, amount in USAGE.items()}, "estimated": True}
-
-
-@pytest.mark.parametrize(
-    "report",
-    [
-        'mkfifo "$GOALSEEK_USAGE"',
-        'ln -s /dev/zero "$GOALSEEK_USAGE"',
-        """printf '{"input_tokens": 1%0400d, "cost_usd": 1e999, "output_tokens": true}' 0 > "$GOALSEEK_USAGE\"""",
-        """printf '%*s' 100000 | tr ' ' '[' > "$GOALSEEK_USAGE\"""",
-    ],
-)
-@pytest.mark.slow
-def test_a_report_that_is_none_is_no_usage_and_holds_nothing_up(project: Project, report: str) -> None:
-    record = project.set_agent(f"{report}\n{BETTER}").climb()[-1]
-    assert (record["outcome"], tokens(record), record["usage"]["cost_usd"]) == ("kept", 0, None)
 
 
 KILLS = pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

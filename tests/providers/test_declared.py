@@ -328,12 +328,19 @@ def test_whatever_stands_in_the_place_of_a_login_the_run_goes_on(
     assert "planted" in real.read_text()
 
 
-def test_a_report_of_usage_without_an_end_is_none(tmp_path: Path) -> None:
+def test_a_report_that_is_none_is_no_usage_and_holds_nothing_up(tmp_path: Path) -> None:
     place = tmp_path / "usage.json"
     place.write_text('{"input_tokens": 7}')
     assert read_usage(place) == Usage(7)
+    for report in ('{"input_tokens": ', "[" * 60_000, "7"):
+        place.write_text(report)
+        assert read_usage(place) == Usage()
     os.truncate(place, 2**40)
     assert read_usage(place) == Usage()
+    for put in (os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir):
+        place.unlink()
+        put(place)
+        assert read_usage(place) == Usage()
 
 
 @pytest.mark.slow
