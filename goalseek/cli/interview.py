@@ -33,16 +33,16 @@ _TIME = re.compile("((run|wall)_?)?time")
 MAY_BE_EMPTY = ("hidden", "share")
 _QUESTIONS = {
     "name": "name of the project",
-    "writable": "what may change? files or globs, with spaces between",
-    "hidden": "what must stay hidden from the agent (the right answers, and who scores)? globs, or none",
-    "run": "which command runs it? It leaves predictions or builds a program, and finds no hidden file. Or none",
-    "score": "which command scores that? It finds the hidden files, and none of the candidate's code.\n"
-    "    Or time COMMAND, where the run time of that is the number; or none, where the command above gives it",
-    "check": "    which command checks what that leaves? It finds the hidden files. Or none",
-    "outputs": "    which files does the command that runs it leave for the next one? globs",
-    "timing_outputs": "    which files does the timed command leave for the check? globs",
-    "share": "    which paths does it need that git ignores? They are shown read-only. paths, or none",
-    "reading": "how is the number read? Two examples:\n"
+    "writable": "files or globs that may change, separated by spaces",
+    "hidden": "globs hidden from the agent (the right answers, the scoring script), or none",
+    "run": "command that builds or runs the candidate (hidden files are absent), or none",
+    "score": "command that scores its output (hidden files are present, the candidate's code is absent);\n"
+    "    time COMMAND if the number is its run time; none if the command above gives the number",
+    "check": "    command that checks the output of the timed one (hidden files are present), or none",
+    "outputs": "    globs of the files that the first command leaves for the next",
+    "timing_outputs": "    globs of the files that the timed command leaves for the check",
+    "share": "    paths that the commands need and git ignores (shown read-only), or none",
+    "reading": "how to read the number, in one of two forms:\n"
     "    maximize accuracy               the key accuracy of the JSON in $GOALSEEK_RUN_DIR/metrics.json\n"
     "    minimize /loss: ([0-9.]+)/      what the command prints\n   ",
 }

@@ -155,7 +155,7 @@ def add_proposer_options(parser: Parser) -> None:
 
 
 def add_committed_option(parser: Parser) -> None:
-    text = "a baseline leaves uncommitted changes out; the manifest alone is read as it lies there"
+    text = "ignore uncommitted changes, except in goalseek.toml"
     parser.add_argument("--committed", action="store_true", help=text)
 
 

@@ -53,8 +53,8 @@ def ablate(
 ) -> Ablation:
     """The ablation of the changes ``numbers`` of a chain whose end was measured, each in so many pairs.
 
-    A change earns its lines if the best is more than one standard error better with it; one that saves lines, if not
-    that much worse. All others are left out and compared in twice as many pairs: while that is over one standard error
+    A change stays if the best is more than one standard error better with it; one that saves lines, if not that much
+    worse. All others are left out and compared in twice as many pairs: while that is over one standard error
     worse, the change that looked best returns. Raises GoalseekError if the best has no number any more.
     """
     comparison = _Comparison(project, chain, pairs, on_message)
@@ -65,7 +65,9 @@ def ablate(
     )
     useless = sorted((change for change in changes if not change.earns), key=lambda change: change.errors)
     if not useless:
-        return Ablation(changes, (), "every kept change earns its lines, so nothing is left out")
+        return Ablation(
+            changes, (), "every kept change has a measurable effect or makes the files shorter, so nothing is left out"
+        )
     put_back: list[str] = []
     while useless:
         left_out = tuple(sorted(change.iteration for change in useless))
@@ -109,7 +111,7 @@ class _Comparison:
         difference, errors = self._difference(measured)
         diff = objects.diff(tree, best)
         earns = errors >= -1 if diff.lines_added < diff.lines_removed else errors > 1
-        words = "earns its lines" if earns else "does not earn its lines"
+        words = "stays" if earns else "has no measurable effect"
         return AblatedChange(number, f"{name}, {words}: with it {difference.in_words()}", earns, errors)
 
     def compare(self, left_out: Collection[int]) -> tuple[str, str]:
@@ -155,7 +157,7 @@ class _Comparison:
             if isinstance(number, Failure):
                 if side == tree:
                     return number
-                message = f"the best, measured again, has no number: {number.why}"
+                message = f"ablation stopped at the best: {number.why}"
                 raise GoalseekError(message, "goalseek doctor", StopReason.INCUMBENT_FAILED)
             if self._is_exact:
                 self._stored[side] = deque([number])

@@ -47,10 +47,10 @@ class RevisionComparison(Struct, frozen=True):
     def in_words(self, before: str, after: str) -> str:
         settled = self.settled
         if settled.difference == 0 and self.is_exact:
-            return f"{after} and {before} give the same value, each of them twice"
+            return f"{after} against {before}: no difference (deterministic)"
         text = f"{after} against {before}: {settled.in_words()}"
         if self.is_exact:
-            return f"{text}: each gave its value again"
+            return f"{text} (deterministic)"
         if settled.interval is None:
             return f"{text}; a second pair would tell how sure that is"
         return f"{text}; " + ("sure: zero lies outside" if settled.is_sure else "not sure: zero lies inside")

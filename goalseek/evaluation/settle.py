@@ -99,7 +99,7 @@ def _settle(project: Project, config: Config, count: int) -> None:
                 (run,) = measurements.measure_in_turn(project, [run.target])
                 failure = run.evidence.failure
         if failure:
-            message = f"settling stopped: {target.name}, measured again, has no number: {failure.why}"
+            message = f"settling stopped at {target.name}: {failure.why}"
             remedy = "goalseek doctor"
             if failure.reason == Reason.VERIFY_TIMEOUT:
                 last = run.evidence.verify[-1]

@@ -353,7 +353,7 @@ class _Auditor:
             if wanted is None:
                 what = "a line is out of its place" if actual in known else "a line that git does not know"
             else:
-                what = "a line is missing" if actual is None else "a line was changed"
+                what = "a record in git is not in results.jsonl" if actual is None else "a line was changed"
             values = _describe_value(_line_text(wanted)), _describe_value(_line_text(actual))
             deviations = [Deviation(what, where, *values)]
             with contextlib.suppress(ValueError, RecursionError):  # member by member, if both are JSON

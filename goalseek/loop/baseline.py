@@ -239,5 +239,5 @@ def note_dropped_files(project: Project, config: Config, source: str | None) -> 
     if not (fixed := sorted(filter(config.scope.is_fixed, kept & of_head))):
         return config
     shown = abbreviate([quote_path(path) for path in fixed])
-    note = f"no longer writable, so taken from HEAD: {shown}; goalseek promote takes home what was kept in them"
+    note = f"no longer writable, so taken from HEAD: {shown}; goalseek promote applies what was kept in them"
     return structs.replace(config, notes=(*config.notes, note))

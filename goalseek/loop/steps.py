@@ -210,7 +210,7 @@ class StepRunner:
             self.usage_log.settle()
         stop = self._find_stop(phase)
         if stop and self._is_up_to_others(stop):
-            with project.activity.waiting("the calls under way may reach a limit; waits until they end"):
+            with project.activity.waiting("the running calls may reach a limit; the next call waits for them"):
                 while stop and self._is_up_to_others(stop):
                     project.pause()
                     project.beat()  # raises if another ended the climb meanwhile

@@ -191,16 +191,16 @@ def _next_step(picture: Picture, standing: Standing, limit_text: str, promote_hi
 
 def _promote_hint(manifest: Manifest, standing: Standing) -> str:
     """A sentence on ``goalseek promote``, even if HEAD has it all, as only merges tell that; "" if nothing was kept."""
-    promote = "goalseek promote takes home what HEAD lacks of"
+    promote = "goalseek promote applies the"
     if warning := standing.worse_than_baseline:
         return warning
     if standing.keeps:
         before = "goalseek settle measures the gain afresh; " if progress.needs_settling(manifest, standing) else ""
         before = f"{no_gain}; " if (no_gain := standing.settled.result.no_gain if standing.settled else "") else before
-        return f"{before}{promote} the kept changes"
+        return f"{before}{promote} kept changes missing from HEAD"
     if standing.taken_back:
-        return f"all that was kept since the baseline was taken back; {promote} that"
-    return f"{promote} what was kept before the last baseline" if standing.has_kept else ""
+        return f"every change kept since the baseline was taken back; {promote} reverts missing from HEAD"
+    return f"{promote} changes kept before the last baseline" if standing.has_kept else ""
 
 
 def _silence_text(picture: Picture, holder: Holder) -> str:

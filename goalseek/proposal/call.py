@@ -142,7 +142,7 @@ class IterationCall(AgentLaunch, kw_only=True):
             return False
         end, duration = seconds_with_sleep() + seconds, format_duration(seconds)
         # It is no active time, which ``limits.time`` would bound.
-        with project.activity.waiting(f"{why}; waits until {format_moment(seconds)}, {duration} in all"):
+        with project.activity.waiting(f"{why}; next try at {format_moment(seconds)}, after {duration}"):
             while (remaining := end - seconds_with_sleep()) > 0:
                 if stop := take_stop_request(project.repository.own):
                     raise LimitReached(stop)

@@ -216,6 +216,5 @@ def decide_on_baseline(metric: Metric, guards: Sequence[Guard], commit: str, evi
     needed = noise.AGREEING_REPEATS + 1 if metric.noise == "auto" and agree else noise.MAX_BASELINE_RUNS
     if len(values) < (1 if metric.noise == "none" else needed):
         return "candidate"
-    how = "all the same to the last bit" if agree else "not all the same"
-    count = f", {len(values)} runs, {how}" if len(values) > 1 else ""
+    count = f", {len(values)} {'identical ' if agree else ''}runs" if len(values) > 1 else ""
     return Verdict(Outcome.BASELINE, Reason.MEASURED, f"measured at {commit[:12]}{count}", noise.representative(values))

@@ -61,5 +61,5 @@ def is_tie_improbable(values: Sequence[float], runs: int = 2) -> bool:
 def describe_fixed_seed(runs: int) -> str:
     return (
         f"{runs} runs under different seeds gave the same number: its seed is fixed, and its gain may be that seed's "
-        "luck: draw from $GOALSEEK_SEED; metric.allow_fixed_seed = true is for who means it"
+        "luck: draw from $GOALSEEK_SEED; set metric.allow_fixed_seed = true to allow this"
     )

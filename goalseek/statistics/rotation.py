@@ -182,10 +182,11 @@ class Proposer(Struct, frozen=True):
         return size(self.gain), size(self.gain_per_dollar), size(self.gain_per_hour)
 
     def in_words(self, unit: str) -> str:
-        """``3 kept of 20, 1.2% better: 0.4% a dollar, 0.8% an hour``."""
+        """``3 kept of 20, +1.2% (+0.4%/$, +0.8%/h)``."""
         gain, per_dollar, per_hour = self.sizes(unit)
-        dollars = f"{per_dollar} a dollar, " if per_dollar else ""
-        rates = f", {gain} better: {dollars}{per_hour} an hour" if self.gain else ""
+        sign = "+" * (self.gain > 0)
+        dollars = f"{sign}{per_dollar}/$, " if per_dollar else ""
+        rates = f", {sign}{gain} ({dollars}{sign}{per_hour}/h)" if self.gain else ""
         return f"{self.kept} kept of {self.tried}{rates}"
 
 

@@ -146,7 +146,7 @@ class Screening(Struct):
             for above in parents(path):
                 entry = self.tree.entry(above)
                 if entry and entry.mode not in (FOLDER, SUBMODULE) and scope.kind(above) != "writable":
-                    return f"{quoted} lies below {quote_path(above)}, which is not the candidate's to edit"
+                    return f"{quoted} lies below {quote_path(above)}, which is outside scope.writable"
             if why := self._name_refusal(path, is_ignored):
                 return why
         if is_ignored or kind == "generated":
@@ -179,7 +179,7 @@ class Screening(Struct):
         if why := refusal or _shared_path_refusal(scope, path):
             return why
         part = scope.unlisted_instructions(path)
-        return _unlisted(path, INSTRUCTIONS, part) if part else f"{quote_path(path)} is not the candidate's to edit"
+        return _unlisted(path, INSTRUCTIONS, part) if part else f"{quote_path(path)} is outside scope.writable"
 
     def _instructions_refusal(self, path: str) -> str:
         """Why a candidate may not touch the target of a link that is instructions, or ""."""
@@ -247,7 +247,7 @@ class Screening(Struct):
         files = self._list_files(end)
         is_open = kind(f"{end}/-") != "hidden" if files == [end] else kind(end) not in ("hidden", "read_only")
         if not is_open or not all(kind(file) in ("writable", "generated") for file in files):
-            return f"{quoted} is a link to {quote_path(end or '.')}, which is not all the candidate's to edit"
+            return f"{quoted} is a link to {quote_path(end or '.')}, which is not all in scope.writable"
         return ""
 
     def _list_files(self, path: str) -> list[str]:

@@ -116,13 +116,14 @@ def test_each_damage_to_the_file_is_named_by_its_line_and_a_changed_value_by_its
     for changed, line, what in (
         ([first, second[:-5], third, *rest], 2, "a line was changed"),
         ([json.dumps(json.loads(first)), second, third, *rest], 1, "a line was changed"),
-        ([first, second, third, *rest[1:]], 4, "a line is missing"),
+        ([first, second, third, *rest[1:]], 4, "a record in git is not in results.jsonl"),
         ([first, second, third, *rest, rest[-1].replace('"seq":7', '"seq":8')], 9, "a line that git does not know"),
     ):
         write_lines(climbed, *changed)
         assert named(climbed) == [(f"results.jsonl line {line}", what)]
     write_lines(climbed, second, first, third, *rest)
-    assert sorted(what for _, what in named(climbed)) == ["a line is missing", "a line is out of its place"]
+    whats = ["a line is out of its place", "a record in git is not in results.jsonl"]
+    assert sorted(what for _, what in named(climbed)) == whats
     assert {where for where, _ in named(climbed)} == {"results.jsonl line 1", "results.jsonl line 2"}
     for torn, line in ((raw + b'{"schema":', 9), (raw[:-40], 8), (raw[:-1], 8)):
         climbed.results.write_bytes(torn)

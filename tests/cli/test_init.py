@@ -238,13 +238,13 @@ def test_a_script_that_scores_in_the_hidden_folder_is_the_default_and_hints_fit_
             terminal,
             """
             name of the project → demo
-            what may change? → ,
+            files or globs that may change → ,
             name at least one; for example: experiment.py src/**
-            what may change? →
-            what must stay hidden → ,
+            files or globs that may change →
+            globs hidden from the agent → ,
             name at least one; for example: score.py labels/**
-            what must stay hidden →
-            which command runs it? → none
+            globs hidden from the agent →
+            command that builds or runs the candidate → none
             [sh hidden/score.sh]:
             """,
         )
@@ -274,30 +274,30 @@ def test_it_asks_at_a_terminal_and_again_only_for_an_answer_that_is_wrong(case: 
             terminal,
             r"""
             name of the project → my-name
-            what may change? → nope.txt
-            what may change? → answer.txt "a note, too.txt"
-            what must stay hidden →
-            which command runs it? → ./none.sh
-            which command runs it? → sh rout.sh
+            files or globs that may change → nope.txt
+            files or globs that may change → answer.txt "a note, too.txt"
+            globs hidden from the agent →
+            command that builds or runs the candidate → ./none.sh
+            command that builds or runs the candidate → sh rout.sh
             rout.sh does not exist
-            which command runs it? → sh judge.sh
+            command that builds or runs the candidate → sh judge.sh
             Run it beside them? yes or no → no
-            which command runs it? → cp answer.txt guess.txt
-            which command scores that? → forecast.csv
+            command that builds or runs the candidate → cp answer.txt guess.txt
+            command that scores its output → forecast.csv
             forecast.csv is neither a program on PATH nor a file
-            which command scores that? → sh gold/mark.sh >&2
+            command that scores its output → sh gold/mark.sh >&2
             gold/mark.sh does not exist
-            which command scores that? → sh judge.sh
-            leave for the next one → maximize /x/
+            command that scores its output → sh judge.sh
+            leaves for the next → maximize /x/
             'maximize /x/' says
-            leave for the next one → guess.csv
-            how is the number read? → the number, please
-            how is the number read? → maximize /score: (\S+/
-            how is the number read? → maximize /points: (\S+)/
+            leaves for the next → guess.csv
+            how to read the number → the number, please
+            how to read the number → maximize /score: (\S+/
+            how to read the number → maximize /points: (\S+)/
             left no output guess.csv
-            leave for the next one → guess.txt
+            leaves for the next → guess.txt
             score: 5
-            how is the number read? → maximise marks /score: (\S+)/
+            how to read the number → maximise marks /score: (\S+)/
             program.md →
             marks = 5, in
             next:
@@ -342,14 +342,14 @@ def test_what_scores_is_asked_again_where_nothing_does_and_there_is_no_number(ca
         case,
         (*FLAGS[:4], *FLAGS[6:]),
         """
-        which command runs it? → cp answer.txt guess.txt
-        which command scores that? → none
+        command that builds or runs the candidate → cp answer.txt guess.txt
+        command that scores its output → none
         Answer again
-        which command scores that? →
+        command that scores its output →
         enter a command; for example: python score.py
-        which command scores that? → cat guess.txt; echo score: 7
-        leave for → guess.txt
-        how is the number read? →
+        command that scores its output → cat guess.txt; echo score: 7
+        leaves for → guess.txt
+        how to read the number →
         """,
     )
     assert [command["name"] for command in written(case)["verify"]] == ["run", "score"]
@@ -370,7 +370,9 @@ def test_a_folder_that_git_ignores_is_offered_to_be_shared(case: Case) -> None:
     assert "note: candidate code can read data/labels.csv, and the name says that answers are in it" in ended.stderr
     assert written(case)["scope"] == {"writable": ["/answer.txt"], "share": ["data"]}
     (case.folder / "goalseek.toml").unlink()
-    interview(case, flags, "what must stay hidden → judge.sh\nwhich command scores that? → none\nthat git ignores →")
+    interview(
+        case, flags, "globs hidden from the agent → judge.sh\ncommand that scores its output → none\nand git ignores →"
+    )
     assert written(case)["scope"]["share"] == ["data"]
     assert not (case.folder / "program.md").exists()
 
@@ -394,9 +396,9 @@ def test_a_scorer_that_nothing_hides_is_offered_to_be_hidden(case: Case) -> None
         case,
         (*words, "--run", "none"),
         """
-        what must stay hidden → key.txt
+        globs hidden from the agent → key.txt
         eval/judge.sh scores, and is not hidden: hide eval/**?
-        what must stay hidden →
+        globs hidden from the agent →
         """,
     )
     assert written(case)["scope"]["hidden"] == ["key.txt", "eval/**"]
@@ -417,7 +419,10 @@ def test_a_name_that_another_folder_has_is_said_at_the_first_question(case: Case
     (service / "goalseek.toml").unlink()
     with Shown(service, "init", columns=300) as terminal:
         taken = f"{case.folder}/goalseek.toml is there already, and its name is 'repository'"
-        talk(terminal, f"name of the project → repository\n{taken}\nname of the project → billing\nwhat may change?")
+        talk(
+            terminal,
+            f"name of the project → repository\n{taken}\nname of the project → billing\nfiles or globs that may change",
+        )
     (case.folder / "goalseek.toml").rename(service / "goalseek.toml")
     seen = case.run("status", folder=service).stdout
     assert "nothing is measured yet\nnext: goalseek doctor" in seen and "audit" not in seen
@@ -442,10 +447,10 @@ def test_tests_that_run_the_candidate_are_not_hidden_from_it(case: Case) -> None
         case,
         (*words, "--score", "none"),
         f"""
-        globs, or none [judge.sh tests/**] → tests/**
-        which command runs it? → {run}
+        or none [judge.sh tests/**] → tests/**
+        command that builds or runs the candidate → {run}
         tests/** is hidden from this command
-        globs, or none [none] →
+        or none [none] →
         """,
     )
     assert written(case)["scope"] == {"writable": ["/answer.txt"]}
@@ -493,7 +498,7 @@ def test_a_branch_that_is_in_the_way_is_said_before_the_first_question(case: Cas
             begin with → goalseek
             begin with →
             name of the project →
-            which command runs it? → none
+            command that builds or runs the candidate → none
             program.md → no
             next:
             """,
@@ -511,14 +516,14 @@ def test_an_interruption_before_the_measurement_leaves_nothing_and_a_later_one_t
             talk(terminal, told)
             assert terminal.ended() == 130
 
-    interrupt((), "name of the project → demo\nwhat may change?", "interrupted; nothing was written")
+    interrupt((), "name of the project → demo\nfiles or globs that may change", "interrupted; nothing was written")
     assert not (case.folder / "goalseek.toml").exists()
     judge(case, "echo score: 5; sleep 30\n")
     on = "the same command goes on from here"
     interrupt((*FLAGS, "--run", "none"), "name of the project → demo\nmeasuring once\nsandbox:", on)
     assert written(case)["scope"]["hidden"] == ["judge.sh"]
     judge(case, "echo nothing\n")
-    interrupt((), "how is the number read?", on)
+    interrupt((), "how to read the number", on)
     assert "nothing" in (case.folder / "goalseek.toml").read_text()
     judge(case, "echo score: 5; cat answer.txt\n")
     interrupt((), "program.md", "goalseek.toml is written\nnext: goalseek doctor")
@@ -535,14 +540,14 @@ def test_why_a_file_is_not_committed_is_said(case: Case) -> None:
             terminal,
             """
             name of the project →
-            what must stay hidden → data/labels.csv
+            globs hidden from the agent → data/labels.csv
             git ignores it; commit it, or keep it outside the repository (goalseek help recipe-hidden)
-            what must stay hidden → judge/**
+            globs hidden from the agent → judge/**
             judge is not committed: git add judge && git commit, then answer again
             """,
         )
         case.commit()
-        talk(terminal, "what must stay hidden → judge/** judge.sh\nwhich command runs it?")
+        talk(terminal, "globs hidden from the agent → judge/** judge.sh\ncommand that builds or runs the candidate")
     assert case.run("init", *FLAGS, "--hidden", "data/labels.csv").stderr.count("git ignores it") == 1
     case.write(**{"service/rank.txt": "1\n"})
     case.commit()
@@ -608,14 +613,14 @@ def test_a_time_that_is_asked_for_as_a_metric_is_offered_as_one(case: Case) -> N
         case,
         ("--writable", "build.sh", "--hidden", "hidden/**"),
         """
-        which command runs it? → sh build.sh
-        which command scores that? → ./app < hidden/input.txt > app.out
-        command that runs it leave for the next one? globs [app] →
-        how is the number read? → minimize time
+        command that builds or runs the candidate → sh build.sh
+        command that scores its output → ./app < hidden/input.txt > app.out
+        globs of the files that the first command leaves for the next [app] →
+        how to read the number → minimize time
         did you mean: time ./app < hidden/input.txt > app.out
-        which command scores that? →
-        checks what that leaves → cmp app.out hidden/input.txt
-        timed command leave for the check? globs [app.out] →
+        command that scores its output →
+        command that checks the output of the timed one → cmp app.out hidden/input.txt
+        globs of the files that the timed command leaves for the check [app.out] →
         """,
     )
     assert [command.get("outputs") for command in written(case)["verify"]] == [["app"], ["app.out"], None]
@@ -627,9 +632,9 @@ def test_what_a_run_may_read_beside_the_hidden_files_is_said_by_the_user(case: C
         case,
         (*FLAGS[:4], *FLAGS[6:]),
         """
-        which command runs it? → sh judge.sh
+        command that builds or runs the candidate → sh judge.sh
         Run it beside them? yes or no → yes
-        which command scores that? → none
+        command that scores its output → none
         candidate code can read the hidden files
         """,
     )

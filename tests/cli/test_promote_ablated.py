@@ -45,7 +45,7 @@ def test_the_preview_says_what_it_would_cost_and_measures_nothing(climbed: Proje
     before = climbed.records()
     ended = climbed.run("promote", "--ablate")
     assert "3 commits" in ended.stdout and "goalseek promote --branch NAME --ablate" in ended.stdout
-    assert "the best without each of 3 changes, then without all that earn nothing: 5 runs, about" in ended.stderr
+    assert "the best without each of 3 changes, then without all that have no effect: 5 runs, about" in ended.stderr
     assert (climbed.records(), runs()) == (before, [])
 
 
@@ -53,9 +53,9 @@ def test_what_does_not_earn_its_lines_is_named_and_left_out_where_nothing_is_los
     before = climbed.users()
     shown = climbed.check("promote", "--ablate", "--branch", "home").splitlines()
     assert shown[:3] == [
-        "iteration 1, a alone, does not earn its lines: with it no difference, 1 pair",
-        "iteration 2, b and c, does not earn its lines: with it no difference, 1 pair",
-        "iteration 3, d at last, earns its lines: with it 100% better, 1 pair",
+        "iteration 1, a alone, has no measurable effect: with it no difference, 1 pair",
+        "iteration 2, b and c, has no measurable effect: with it no difference, 1 pair",
+        "iteration 3, d at last, stays: with it 100% better, 1 pair",
     ]
     first, second = shown[3].split("; ")
     assert first == "without 1, 2: 28.6% worse, 1 pair, so iteration 2 stays"

@@ -8,7 +8,7 @@ from project import Project, Projects, answer
 from goalseek.manifest.loading import with_manifest_option
 from goalseek.views.report.pages import mark_commands
 
-HOME = "goalseek promote takes home what HEAD lacks of the kept changes"
+HOME = "goalseek promote applies the kept changes missing from HEAD"
 
 
 def next_of(project: Project) -> str:
@@ -78,8 +78,8 @@ def test_what_is_to_be_typed_names_the_manifest_where_it_has_to(project: Project
     assert "next: goalseek -m second doctor, then goalseek -m second iterate" in told("status")
     assert "climb first: goalseek -m second iterate" in told("promote")
     assert "your checkout is untouched · goalseek -m second promote\n" in told("iterate")
-    assert "goalseek -m second iterate goes on; goalseek -m second promote takes" in told("status")
-    assert "`goalseek -m second promote` takes" in told("report", "-o", "-", "--format", "md")
+    assert "goalseek -m second iterate goes on; goalseek -m second promote applies" in told("status")
+    assert "`goalseek -m second promote` applies" in told("report", "-o", "-", "--format", "md")
     assert "to make the commits: goalseek -m second promote --branch NAME --squash" in told("promote", "--squash")
     second.write({"hidden/more.txt": "1\n"})
     second.commit()

@@ -167,7 +167,7 @@ def test_a_number_of_iterations_settles_by_itself_where_that_costs_little_of_the
     assert len(settled) == (1 if share else 0)
     status = json.loads(project.run("--json", "status").stdout)
     afresh = "" if share else "goalseek settle measures the gain afresh; "
-    promote = "goalseek promote takes home what HEAD lacks of the kept changes"
+    promote = "goalseek promote applies the kept changes missing from HEAD"
     assert status["next"] == f"goalseek iterate goes on; {afresh}{promote}"
     seconds = sum(sum(record["seconds"].values()) for record in project.iterations())
     charged = sum(record["seconds"] for record in settled)
@@ -176,7 +176,7 @@ def test_a_number_of_iterations_settles_by_itself_where_that_costs_little_of_the
 
 @pytest.mark.slow
 def test_a_best_that_is_worse_than_the_baseline_is_said_with_the_way_back(kept: Project) -> None:
-    assert "goalseek promote takes" in kept.run("status").stdout
+    assert "goalseek promote applies" in kept.run("status").stdout
     assert "warning" not in kept.run("promote").stderr
     home("during").write_text("if grep -q 90 answer.json; then shift=-95; fi\n")
     ended = kept.run("settle")
@@ -184,7 +184,7 @@ def test_a_best_that_is_worse_than_the_baseline_is_said_with_the_way_back(kept: 
     assert record["interval"][1] < 0, ended.stderr
     warning = f"settling found the best worse than the baseline: {record['why']}; goalseek revert 1 takes"
     status, preview = kept.run("status").stdout, kept.run("promote")
-    assert f"next: goalseek iterate goes on; {warning}" in status and "goalseek promote takes" not in status
+    assert f"next: goalseek iterate goes on; {warning}" in status and "goalseek promote applies" not in status
     assert f"warning: {warning}" in preview.stderr and "this was a preview" in preview.stdout
     assert kept.run("iterate", "--until", "score>=2").stdout.splitlines()[-1].endswith("· goalseek status")
     assert kept.run("revert", "1").exit_code == 0
@@ -204,7 +204,7 @@ def test_where_zero_lies_inside_the_interval_no_gain_is_shown_and_promote_not_ad
     assert record["interval"][0] < 0 < record["interval"][1]
     assert re.fullmatch(r"no gain shown: -[\d.,]+[%×] to [\d.,]+[%×] \(3 pairs\)", record["why"])  # noqa: RUF001
     status, preview = kept.check("status"), kept.run("promote")
-    assert f"next: goalseek iterate goes on; {record['why']}; goalseek promote takes home" in status
+    assert f"next: goalseek iterate goes on; {record['why']}; goalseek promote applies" in status
     assert f"  settled    {record['why']}; the two numbers are its medians" in status
     assert preview.stderr.count(f"warning: {record['why']}\n") == 1 and record["why"] in preview.stdout
     assert f"**{record['why']}" in kept.check("report", "--format", "md", "-o", "-")

@@ -61,7 +61,7 @@ def test_each_outcome_has_its_reason_and_a_sentence(project: Project) -> None:
     assert why["verify_timeout"] == "judge took over 1.0s"
     assert why["not_finite"] == "score is inf"
     assert why["duplicate"] == "the same tree was measured in iteration 2"
-    assert why["out_of_scope"] == "other.txt is not the candidate's to edit"
+    assert why["out_of_scope"] == "other.txt is outside scope.writable"
     assert why["no_change"] == "the provider changed nothing"
     whole = [record["why"] for record in records if record["reason"] == "no_metric"]
     assert whole[0] == "score: the verifier wrote no metrics.json"

@@ -202,7 +202,7 @@ def test_the_whole_screening_judges_what_was_merged(stacking: Project) -> None:
     stacking.set_manifest({**MANIFEST, "scope": {**MANIFEST["scope"], "writable": ["[ac-f].txt"]}})
     refused, following = stacking.climb("iterate", "-n", "2")[-2:]
     assert (refused["outcome"], refused["reason"], refused["stacked"]) == ("skipped", "out_of_scope", [6, 8])
-    assert "b.txt is not the candidate's to edit" in refused["why"] and refused["commit_hash"] is None
+    assert "b.txt is outside scope.writable" in refused["why"] and refused["commit_hash"] is None
     assert outcomes([following]) == [("kept", "better", "scripted")]
     assert stacking.git("show", "goalseek/demo:b.txt") == "0"
 

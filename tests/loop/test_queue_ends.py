@@ -68,7 +68,7 @@ sleep 0.5
     project = begin(tmp_path / "repository")
     project.set_agent(agent + AGENT, {**MANIFEST, "limits": {"cost_usd": 6.0}}, ask_plan=True, timeout="60s")
     ended = project.run("iterate", "--jobs", "3", "--forever")
-    assert ended.exit_code == 0 and "the calls under way may reach a limit; waits until they end" in ended.stderr
+    assert ended.exit_code == 0 and "the running calls may reach a limit; the next call waits for them" in ended.stderr
     calls = home("planned").read_text().split() + home("called").read_text().split()
     assert (len(calls), len(tries_of(project.iterations()))) == (6, 2), "each call costs a dollar"
     assert project.state()["stop_reason"] == "cost"

@@ -134,7 +134,7 @@ def test_a_change_outside_its_scope_goes_back_with_the_rule_and_keeps_what_was_w
     assert (record["outcome"], record["changed_files"], called()) == ("kept", ["answer.json"], ["1 apply", "1 repair"])
     assert [(attempt["commit_hash"], attempt["reason"]) for attempt in record["attempts"]] == [(None, "out_of_scope")]
     told = at_home("prompt-1-repair")
-    assert "other.txt is not the candidate's to edit" in told and "# Files that you may change" in told
+    assert "other.txt is outside scope.writable" in told and "# Files that you may change" in told
     assert '"score": 2' in at_home("found-1-repair")
     assert branch(project) == ["the idea of 1"] and project.git("show", "goalseek/demo:other.txt") == "x"
     assert "other.txt" in (project.run_folder(1) / "attempts" / "1" / "changes.diff").read_text()

@@ -67,7 +67,7 @@ def test_after_a_plateau_the_next_has_its_turn_and_stays_once_it_has_kept_a_chan
     assert "proposes   command b: 1 iteration without a kept change" in shown
     assert "command b: 0 kept of 1" in shown
     (line,) = [line for line in shown if line.startswith("command c: ")]
-    assert line.startswith("command c: 1 kept of 2, 200% better: 110% a dollar, ") and "an hour" in line
+    assert line.startswith("command c: 1 kept of 2, +200% (+110%/$, +") and line.endswith("/h)")
     for ending in ("md", "html"):
         report = tmp_path / f"report.{ending}"
         made.check("report", "-o", str(report))

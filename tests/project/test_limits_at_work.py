@@ -214,7 +214,7 @@ def test_status_says_what_ends_the_run_and_what_to_do_not_that_it_goes_on(spendi
     end(project)
     assert (
         "next: limits.iterations = 1 is reached, 1 spent; raise it in the manifest, or begin a new run with: "
-        "goalseek iterate --new; goalseek promote takes home what HEAD lacks of the kept changes\n"
+        "goalseek iterate --new; goalseek promote applies the kept changes missing from HEAD\n"
         in project.run("status").stdout
     )
     spending({"iterations": 2, "tokens": 1000, "stagnation_stop": 3, "total": {"cost_usd": 7}})

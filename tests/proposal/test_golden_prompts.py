@@ -74,12 +74,12 @@ diff --git a/train.py b/train.py
 """
 TRIES: tuple[tuple[str, str, float | None, str, str], ...] = (
     ("skipped", "provider_failed", None, "", "claude failed: API Error 529 overloaded"),
-    ("skipped", "out_of_scope", None, "Learn from the test set too", "data/test.csv is not the candidate's to edit"),
+    ("skipped", "out_of_scope", None, "Learn from the test set too", "data/test.csv is outside scope.writable"),
     ("reverted", "guard", 0.931, "Two hidden layers", "parameters is 81034, above its maximum, 50000"),
     ("reverted", "verify_failed", None, "Batch normalization", "train ended with 1: ValueError: shapes (64,32) and (64,10)"),
     ("reverted", "within_noise", 0.9131, "A larger batch", "+0.12% (8 v 8 runs, odds 1:2), needed +2.1%"),
     ("kept", "better", 0.912, "Scale the inputs to 0 to 1", "+3.5% (3 v 5 runs, odds > 9:1)"),
-    ("baseline", "measured", 0.8812, "", "measured at 0123456789ab, 5 runs, not all the same"),
+    ("baseline", "measured", 0.8812, "", "measured at 0123456789ab, 5 runs"),
 )  # fmt: skip
 DIFFS = {
     4: ("-    hidden = 32\n+    hidden = 64\n",),

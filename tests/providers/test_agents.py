@@ -390,7 +390,7 @@ def test_a_repair_and_what_a_review_asks_for_go_on_with_the_session_of_the_chang
     questions = begun(server)
     said = ["a score of 7" in told.said and "the first edit" in told.said for told in questions]
     assert said == [False, False, True, False, True, False], [told.said for told in questions]
-    assert "it was put back" in questions[4].said and "other.txt is not the candidate's to edit" in questions[2].prompt
+    assert "it was put back" in questions[4].said and "other.txt is outside scope.writable" in questions[2].prompt
     assert input_and_output(record) == (100 * answered(server), 20 * answered(server))
     priced = answered(server, AGENTS["claude"].model)
     assert record["usage"]["cost_usd"] == pytest.approx((AGENTS["claude"].price or 0) * priced), "codex tells no price"

@@ -348,7 +348,7 @@ def test_a_repair_goes_on_with_its_session(fake: Fakes, scorers: Projects, sandb
     (attempt,) = record["attempts"]
     assert (attempt["reason"], tokens(attempt), tokens(record), record["notes"]) == ("out_of_scope", 100, 300, [])
     told = (project.run_folder(1) / "prompts" / "repair.md").read_text()
-    assert "other.txt is not the candidate's to edit" in told and told.startswith("Your change was not accepted.")
+    assert "other.txt is outside scope.writable" in told and told.startswith("Your change was not accepted.")
     prompts = [(project.run_folder(1) / "prompts" / f"{phase}.md").read_text() for phase in ("plan", "apply", "repair")]
     assert prompts[1].startswith('Now make the change that you planned: "a higher rate".')
     assert [len(prompt) < 2000 for prompt in prompts] == [False, True, True], "a session has the rest already"

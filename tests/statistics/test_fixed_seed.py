@@ -76,7 +76,7 @@ def test_one_more_run_is_made_of_a_candidate_whose_two_agree_and_it_is_reverted_
         verdict, count = verdict_of(step), len(runs.split()) - runs.count("i")
         assert verdict.outcome == Outcome.REVERTED
         assert verdict.why.startswith(f"{count} runs under different seeds gave the same number: its seed is fixed")
-        assert "luck: draw from $GOALSEEK_SEED; metric.allow_fixed_seed = true is for who means it" in verdict.why
+        assert "luck: draw from $GOALSEEK_SEED; set metric.allow_fixed_seed = true to allow this" in verdict.why
 
 
 def test_on_a_coarse_metric_more_runs_that_agree_tell_a_fixed_seed() -> None:

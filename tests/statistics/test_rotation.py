@@ -207,6 +207,6 @@ def test_a_proposer_in_words() -> None:
     assert proposer.in_words("") == "0 kept of 2"
     night.play("kept", values=(10.0, 9.0))
     (proposer,) = proposers_of(night.rotation, LOWER)
-    assert proposer.in_words("s") == "1 kept of 3, 10% better: 3.5% a dollar, 3.5% an hour"
+    assert proposer.in_words("s") == "1 kept of 3, +10% (+3.5%/$, +3.5%/h)"
     (proposer,) = proposers_of(night.rotation, scale_of("minimize", False))
-    assert proposer.in_words("s") == "1 kept of 3, 1 s better: 0.333333 s a dollar, 0.333333 s an hour"
+    assert proposer.in_words("s") == "1 kept of 3, +1 s (+0.333333 s/$, +0.333333 s/h)"

@@ -57,7 +57,7 @@ def test_where_several_propose_the_panel_says_whose_turn_it_is_and_what_each_has
     scene = replace(SCENE, turn=Turn(("codex", "gemini"), "3 of 20 iterations"), proposers=(claude, codex))
     assert shown(measuring(scene))[5:8] == [
         "  proposes    codex: 3 of 20 iterations",
-        "              claude: 2 kept of 9, 5% better: 2.5% a dollar, 10% an hour",
+        "              claude: 2 kept of 9, +5% (+2.5%/$, +10%/h)",
         "              codex: 0 kept of 3",
     ]
 

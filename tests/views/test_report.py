@@ -124,9 +124,9 @@ class TestOfAProject:
             '+{"score": 3,',
             '-{"score": 2,',
             "3 beats 2 by 1",
-            "other.txt is not the candidate's to edit",
+            "other.txt is outside scope.writable",
             "Sandbox none, verifier both",
-            "goalseek promote takes home what HEAD lacks of the kept changes",
+            "goalseek promote applies the kept changes missing from HEAD",
             "finished as asked",
             "% not reported verifier",
         ):
@@ -673,8 +673,8 @@ class TestWriting:
     ("text", "told"),
     [
         (
-            "goalseek iterate goes on; goalseek promote takes home what HEAD lacks of the kept changes",
-            "`goalseek iterate` goes on; `goalseek promote` takes home what HEAD lacks of the kept changes",
+            "goalseek iterate goes on; goalseek promote applies the kept changes missing from HEAD",
+            "`goalseek iterate` goes on; `goalseek promote` applies the kept changes missing from HEAD",
         ),
         (
             "limits.iterations = 6 is reached, 6 spent; raise it in the manifest, or begin with: goalseek iterate --new",

@@ -6,7 +6,7 @@ from project import Project, answer
 from shell_agent import better, play
 
 FOREIGN_EDITS = (
-    ("echo mine > other.txt", "other.txt is not the candidate's to edit"),
+    ("echo mine > other.txt", "other.txt is outside scope.writable"),
     ("mkdir hidden; echo 2 > hidden/labels.csv", "hidden/labels.csv"),
     ("ln -sf hidden answer.json", "answer.json is a link to hidden"),
 )

@@ -107,7 +107,7 @@ NOT_THE_CANDIDATES = {
     "echo '*' >> .gitignore": ".gitignore",
     "rm -r notes; ln -s /etc notes": "notes",
     "rm other.txt; mkdir other.txt; echo 1 > other.txt/x": "other.txt",
-    "chmod +x other.txt": "other.txt is not the candidate's to edit",
+    "chmod +x other.txt": "other.txt is outside scope.writable",
     "head -c 300 /dev/zero > src/flood": "src/flood: with its 300 bytes the change is larger than 0 MiB",
     "for n in 1 2 3 4 5 6 7; do echo 1 > src/$n; done": "the change has more than 6 files",
 }

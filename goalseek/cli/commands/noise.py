@@ -99,7 +99,7 @@ def _repeat_command(options: Options) -> int:
         regex=options.regex,
         matches=options.matches or "only",
     )
-    hint = "--regex 'loss: ([0-9.]+)', --query test.loss, or none of both for its time"
+    hint = "--regex 'loss: ([0-9.]+)', --query test.loss, or neither for its time"
     refuse(*((True, f"--{path[-1]} {text}", hint) for path, text in check_expressions((), reading)))
     try:
         timeout = parse_duration(options.timeout) if options.timeout is not None else None

@@ -55,9 +55,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--patch", metavar="FILE", help="write them as a mailbox for git am; - is stdout")
     without = "leave out a kept iteration; repeatable, or 3,7"
     parser.add_argument("--without", metavar="N", action="append", default=[], help=without)
-    ablate_help = (
-        "leave out each kept change that does not earn its lines; without --branch or --patch, only say what that costs"
-    )
+    ablate_help = "leave out kept changes without an effect; without --branch or --patch, say how many runs that takes"
     parser.add_argument("--ablate", action="store_true", help=ablate_help)
     parser.add_argument("--pairs", type=int, metavar="N", help=f"pairs for each of them (default: {PAIRS})")
     parser.add_argument("--measure", action="store_true", help="measure base and result in turn")
@@ -235,7 +233,7 @@ def _carry_out(
         count = len(promotion.iterations)
         runs = count_runs(manifest.manifest.metric, standing, count, options.pairs or PAIRS)
         seconds = format_duration(runs * sum(standing.best.seconds.values()))
-        what = f"the best without each of {pluralize(count, 'change')}, then without all that earn nothing"
+        what = f"the best without each of {pluralize(count, 'change')}, then without all that have no effect"
         options.print_message(f"--ablate measures {what}: {pluralize(runs, 'run')}, about {seconds}")
     return BAD_FINDING if result and result.is_worse else 0
 

@@ -31,7 +31,7 @@ def run(options: Options) -> int:
     ends = "finishes its iteration"
     if Flight(manifest.runs, None, run_id).begun():
         ends = "finishes what it measures, drops the proposals under way"
-    is_waiting = "; waits until " in seen.waits  # for its provider
+    is_waiting = "; next try at " in seen.waits  # for its provider
     lines = [f"asked {holder}: it {'waits, and stops now' if is_waiting else f'{ends}, then stops; {taking}'}"]
     if seen.silent_since:
         silence = format_duration(picture.seconds_since(seen.silent_since))

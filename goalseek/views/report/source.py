@@ -111,7 +111,7 @@ class ReportSource:
     def state(self, is_live: bool = False) -> ProjectState:
         """For a copy, only what to do next."""
         if self._loaded is None:
-            promotes = "promote takes home what HEAD lacks of the kept changes"
+            promotes = "promote applies the kept changes missing from HEAD"
             command = promotes if self.figures.climb.keeps > 0 else "status says what comes next"
             return ProjectState(next=f"where the repository is, goalseek {command}", is_live=is_live)
         manifest = self._loaded.manifest
