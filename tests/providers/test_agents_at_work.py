@@ -181,8 +181,8 @@ def test_a_rate_limit_shows_its_end_and_costs_no_iteration_and_no_failure(fake: 
     started = project.start("iterate")
     seen = until(lambda: (state := json.loads(project.run("status", "--json").stdout))["status"] == "waiting" and state)
     _, said = started.communicate(timeout=120)
-    assert started.returncode == 0 and "claude is rate limited; waits until 20" in said
-    assert "rate limited; waits until" in seen["next"], seen
+    assert started.returncode == 0 and "claude is rate limited; next try at 20" in said
+    assert "rate limited; next try at" in seen["next"], seen
     _, record = project.iterations()
     assert record["outcome"] == "kept" and record["iteration"] == 1 and not record["usage"]["estimated"]
     assert any("rate limited" in note for note in record["notes"]) and record["seconds"]["PLAN"] < 4.5, (
