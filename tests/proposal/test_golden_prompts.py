@@ -18,16 +18,7 @@ from msgspec.structs import replace
 from records import iteration
 
 from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
-from goalseek.manifest.tables import (
-    Guard,
-    Limits,
-    Manifest,
-    Metric,
-    ProjectTable,
-    ProviderTable,
-    ScopeTable,
-    VerifyCommand,
-)
+from goalseek.manifest import tables
 from goalseek.phase_values import Ahead, Context, PastIteration, Plan, VisibleFile
 from goalseek.proposal.brief import make_brief
 from goalseek.proposal.past_tries import read_history
@@ -38,18 +29,23 @@ from goalseek.values import CommandRun, Usage
 from goalseek.workspace.scope import build_scope
 
 NONCE = "5F3A9C"
-MANIFEST = Manifest(
+MANIFEST = tables.Manifest(
     version=1,
-    project=ProjectTable(name="digits"),
-    scope=ScopeTable(writable=("train.py", "model/**"), read_only=("data/**",), hidden=("judge/**",)),
-    metric=Metric(name="accuracy", direction="maximize", query="accuracy", min_delta=0.001, valid=(0.0, 1.0)),
+    project=tables.ProjectTable(name="digits"),
+    scope=tables.ScopeTable(writable=("train.py", "model/**"), read_only=("data/**",), hidden=("judge/**",)),
+    metric=tables.Metric(name="accuracy", direction="maximize", query="accuracy", min_delta=0.001, valid=(0.0, 1.0)),
     verify=(
-        VerifyCommand(run="python train.py --epochs 3", name="train", sees="candidate", outputs=("predictions.csv",)),
-        VerifyCommand(run="python judge/score.py predictions.csv", name="score", sees="hidden", timeout=30.0),
+        tables.VerifyCommand(
+            run="python train.py --epochs 3", name="train", sees="candidate", outputs=("predictions.csv",)
+        ),
+        tables.VerifyCommand(run="python judge/score.py predictions.csv", name="score", sees="hidden", timeout=30.0),
     ),
-    guard=(Guard(name="parameters", query="parameters", max=50000.0), Guard(name="seconds", max_increase="20%")),
-    provider=ProviderTable(name="claude"),
-    limits=Limits(tokens=2_000_000, cost_usd=10.0, stagnation=2),
+    guard=(
+        tables.Guard(name="parameters", query="parameters", max=50000.0),
+        tables.Guard(name="seconds", max_increase="20%"),
+    ),
+    provider=tables.ProviderTable(name="claude"),
+    limits=tables.Limits(tokens=2_000_000, cost_usd=10.0, stagnation=2),
 )
 PROGRAM = """\
 # Digits
@@ -133,7 +129,7 @@ def history(runs: Path) -> tuple[PastIteration, ...]:
 
 
 def prompts(
-    request: Request, program: str = PROGRAM, history_length: int = 1, manifest: Manifest = MANIFEST, **more: Any
+    request: Request, program: str = PROGRAM, history_length: int = 1, manifest: tables.Manifest = MANIFEST, **more: Any
 ) -> Prompts:
     """The prompts of iteration 7."""
     values = (0.9121, 0.9008, 0.9203, 0.9119, 0.9155)

@@ -60,8 +60,6 @@ act = "nothing" if is_lost else ACTS.get(str(number)) or ACTS.get(phase) or ACTS
 act, _, detail = act.partition(" ")
 if act == "do":  # a piece of Python, which names the act that follows
     exec(detail)
-if act == "hang":
-    time.sleep(60)
 if act == "run":  # a piece of Python, then its work
     exec(detail)
     act = "work"
@@ -206,7 +204,7 @@ class Fake:
     def acts(self, edit: str = EDIT, **acts: str) -> None:
         """What it does, by the number of the call (``_0``), by phase, or ``always``; it works where nothing is said.
 
-        ``work``, ``auth``, ``rate SECONDS``, ``transient``, ``crash``, ``hang``, ``nothing``, ``say EXPRESSION``,
+        ``work``, ``auth``, ``rate SECONDS``, ``transient``, ``crash``, ``nothing``, ``say EXPRESSION``,
         ``run STATEMENTS`` before its work, or ``do STATEMENTS``, which set ``act`` and ``detail`` to what follows. ``half`` and ``spent SECONDS`` are ``transient`` and ``rate SECONDS`` of one
         that has used as much as for an answer; ``short`` is work of a claude that does not tell what each model used.
         """
