@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import taking_back
+from killing import agent, journaled
 from many import AT_ONCE, Calls, assert_sound_at_end, go_on, many
 from project import Project, copy_folder, ended, held_out, home
 from taking_back import part
@@ -29,19 +30,6 @@ ITERATE = ("iterate", "--forever")
 STORED = re.compile(r"^refs |^os.rename .*(/runs/|/\.git/goalseek/|/standing.json)")
 UNSTORED = re.compile(r"/seconds\.json|/attributes|/git_(before|after)")
 ANSWERS = re.compile(r"/(rejected-)?(plan|change|evidence|review)(-\d+)?\.json")
-AGENT = """\
-name=$GOALSEEK_ITERATION-$GOALSEEK_PHASE
-echo "called $name" >> "$HOME/journal"
-say() { printf '<<<GOALSEEK %s %s\\n%s\\nGOALSEEK %s %s>>>\\n' $1 $GOALSEEK_NONCE "$2" $1 $GOALSEEK_NONCE; }
-echo "move $GOALSEEK_ITERATION"
-. "$HOME/moves/$name"
-"""
-JUDGE = """\
-echo "measured $GOALSEEK_ITERATION $(cat *.json *.txt | tr -d '\\n')" >> "$HOME/journal"
-if grep -q fail answer.json; then exit 3; fi
-cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
-"""
-FILES = {"answer.json": '{"score": 1}\n', "hidden/judge.sh": JUDGE, "other.txt": "not the candidate's\n"}
 NOISY = """\
 echo "measured $GOALSEEK_ITERATION $GOALSEEK_SEED $(cat answer.json)" >> "$HOME/journal"
 score=$(tr -dc 0-9 < answer.json)
@@ -57,19 +45,10 @@ def scores(score: object, **more: object) -> str:
     return f"""echo '{{"score": {score}{keys}}}' > answer.json\n"""
 
 
-def agent(**table: Any) -> dict[str, Any]:
-    """The provider that does the moves of this home."""
-    return {"name": "command", "command": ["sh", str(home("agent.sh"))], **table}
-
-
-def climb(*moves: str, more: Mapping[str, str] = MappingProxyType({}), judge: str = JUDGE, **tables: Any) -> Project:
+def climb(*moves: str, more: Mapping[str, str] = MappingProxyType({}), **tables: Any) -> Project:
     """A climb in this home: each move is what its agent does when it applies, ``more`` what it does in other phases."""
-    home("moves").mkdir()
-    home("agent.sh").write_text(AGENT)
-    for name, move in {**{f"{number}-apply": move for number, move in enumerate(moves, 1)}, **more}.items():
-        home("moves", name).write_text(move)
-    usual = {"limits": {"iterations": len(moves)}, "provider": agent()}
-    return Project.make(home("repository"), {**FILES, "hidden/judge.sh": judge}, {**usual, **tables})
+    moves_of = {**{f"{number}-apply": move for number, move in enumerate(moves, 1)}, **more}
+    return journaled(home("repository"), moves_of, **{"limits": {"iterations": len(moves)}, **tables})
 
 
 def begun(project: Project, *words: str) -> Project:
@@ -84,10 +63,7 @@ def repaired(first: str, then: str) -> Project:
 
 def reviewed() -> Project:
     says = "grep -q '\"score\": 3' && say REVIEW REJECTED || say REVIEW 'CHANGES_REQUESTED\n- it is long'"
-    review = {
-        "provider": {**agent(), "command": ["sh", str(home("agent.sh")), "as the reviewer"]},
-        "criteria": ["It is short."],
-    }
+    review = {"provider": agent("as the reviewer"), "criteria": ["It is short."]}
     return begun(climb(scores(2), more={"1-review": says, "1-repair": scores(3)}, review=review))
 
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,14 @@ if grep -q fail answer.json; then exit 3; fi
 cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
 """
 AGENT = """\
-echo "called $GOALSEEK_ITERATION" >> "$HOME/journal"
+name=$GOALSEEK_ITERATION-$GOALSEEK_PHASE
+echo "called $name" >> "$HOME/journal"
+say() { printf '<<<GOALSEEK %s %s\\n%s\\nGOALSEEK %s %s>>>\\n' $1 $GOALSEEK_NONCE "$2" $1 $GOALSEEK_NONCE; }
 echo "move $GOALSEEK_ITERATION"
 if [ -e "$HOME/during-apply" ]; then . "$HOME/during-apply"; fi
-if [ -e "$HOME/moves/$GOALSEEK_ITERATION" ]; then . "$HOME/moves/$GOALSEEK_ITERATION"; fi
+if [ -e "$HOME/moves/$name" ]; then . "$HOME/moves/$name"; fi
 """
+FILES = {"answer.json": '{"score": 1}\n', "hidden/judge.sh": JUDGE, "other.txt": "not the candidate's\n"}
 
 
 WITHOUT_PAUSES = (
@@ -40,20 +44,29 @@ WITHOUT_PAUSES = (
 )
 
 
-def climbing(top: Path, iterations: int) -> Project:
-    """A climb that ends at its own limit: keeps, reverts, failures, what is out of scope, nothing, the same again.
+def agent(*words: str, **table: Any) -> dict[str, Any]:
+    """The provider that does the moves of this home."""
+    return {"name": "command", "command": ["sh", str(home("agent.sh")), *words], **table}
 
-    Its agent and its verifier write into a journal when they are called. It is everybody's who has this home.
+
+def journaled(top: Path, moves: Mapping[str, str], judge: str = JUDGE, **tables: Any) -> Project:
+    """A climb whose agent and judge write into the home's journal when they are called.
+
+    A move is what the agent does, by iteration and phase: ``{"1-apply": "echo mine > other.txt"}``.
     """
     home("moves").mkdir(exist_ok=True)
-    for number in range(1, iterations + 1):
-        home("moves", str(number)).write_text(_move(number))
+    for name, move in moves.items():
+        home("moves", name).write_text(move)
     home("agent.sh").write_text(AGENT)
     home("journal").unlink(missing_ok=True)
-    files = {"answer.json": '{"score": 1}\n', "hidden/judge.sh": JUDGE, "other.txt": "not the candidate's\n"}
-    provider = {"name": "command", "command": ["sh", str(home("agent.sh"))]}
+    return Project.make(top, {**FILES, "hidden/judge.sh": judge}, {"provider": agent(), **tables})
+
+
+def climbing(top: Path, iterations: int) -> Project:
+    """A climb that ends at its own limit: keeps, reverts, failures, what is out of scope, nothing, the same again."""
+    moves = {f"{number}-apply": _move(number) for number in range(1, iterations + 1)}
     metric = {"direction": "maximize", "query": "score"}  # decided by the rule, so that a candidate has several runs
-    return Project.make(top, files, {"metric": metric, "limits": {"iterations": iterations}, "provider": provider})
+    return journaled(top, moves, metric=metric, limits={"iterations": iterations})
 
 
 def _move(number: int) -> str:
@@ -108,7 +121,7 @@ def assert_paid_once() -> None:
     """The agent is not called again for an iteration of which the measurement had begun."""
     measured: set[str] = set()
     for line in home("journal").read_text().splitlines() if home("journal").exists() else ():
-        what, number = line.split(" ")
+        what, number = line.partition("-")[0].split(" ")
         assert what == "measured" or number not in measured, f"called again for {number}, after it was measured"
         if what == "measured":
             measured.add(number)
