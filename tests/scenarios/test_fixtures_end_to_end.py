@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from fixture_projects import FixtureProject
+from killing import chain
 from skips import levels
 
 KEPT, SIMPLER = ("kept", "better"), ("kept", "simpler")
@@ -128,44 +129,10 @@ def climbed(project: FixtureProject, writable: str, *arguments: str) -> list[dic
     assert [record["iteration"] for record in records] == list(range(len(records)))
     assert len(records) == int(arguments[1]) + 1
     assert (records[0]["outcome"], records[0]["commit_hash"]) == ("baseline", project.start_commit)
-    the_branch_tells_the_records(project, records)
-    the_workspace_never_held_a_hidden_file(project, writable)
+    commits = project.git("rev-list", "--reverse", "--first-parent", f"goalseek/{project.name}").splitlines()
+    assert commits == chain(project)
+    project.check("audit")
     return records
-
-
-def the_branch_tells_the_records(project: FixtureProject, records: Sequence[dict[str, Any]]) -> None:
-    """Each kept candidate is one commit, each reverted one two, each skipped one none, and there is nothing else."""
-    log = project.git("log", "--first-parent", "-z", "--format=%H%n%P%n%T%n%B", project.branch)
-    rows = [row.split("\n", 3) for row in log.split("\0") if row]
-    commits = {name: (parents.split(), tree, message) for name, parents, tree, message in rows}
-    expected = [project.start_commit]
-    for record in records[1:]:
-        if record["outcome"] == "skipped":
-            assert (record["commit_hash"], record["rollback_commit_hash"]) == (None, None)
-            continue
-        parents, tree, message = commits[record["commit_hash"]]
-        assert parents == [expected[-1]]
-        assert f"Goalseek-Iteration: {record['iteration']}\n" in message
-        assert tree == record["tree_hash"] != commits[expected[-1]][1]
-        expected.append(record["commit_hash"])
-        if record["outcome"] == "kept":
-            assert record["rollback_commit_hash"] is None
-            continue
-        revert = f'Revert "{message.splitlines()[0]}"\n\nThis reverts commit {record["commit_hash"]}.\n'
-        assert commits[record["rollback_commit_hash"]] == ([record["commit_hash"]], commits[parents[0]][1], revert)
-        expected.append(record["rollback_commit_hash"])
-    assert list(commits)[::-1] == expected
-    assert project.git("rev-parse", f"refs/goalseek/{project.name}/tip") == expected[-1]
-
-
-def the_workspace_never_held_a_hidden_file(project: FixtureProject, writable: str) -> None:
-    """No blob of a hidden file is in the agent's object store, and none of them lies in its tree."""
-    hidden = project.hidden_blobs()
-    objects = project.workspace_objects()
-    assert project.git("rev-parse", f"{project.start_commit}:{writable}") in objects
-    assert len(hidden) >= 3
-    assert [path for path, blob in hidden.items() if blob in objects] == []
-    assert [path for path in hidden if (project.workspace() / path).exists()] == []
 
 
 def outcomes(records: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:

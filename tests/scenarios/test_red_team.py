@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from project import Projects, answer, living, until
 from red_team.attacks import COMMON, LEVELS, NOWHERE, SECRET, Attack, playable
-from red_team.field import field, is_there, loot_in, script
+from red_team.field import climb, field, is_there, loot_in, script
 from skips import levels
 
 pytestmark = pytest.mark.slow
@@ -67,11 +67,7 @@ def play(mode: str, make_project: Projects, folder: Path, home: Path) -> Played:
             }
         )
         project.commit("the manifest")
-        climb = [sys.executable, "-m", "goalseek", "iterate", "-n", str(len(ATTACKS))]
-        ended = subprocess.run(
-            climb, cwd=project.top, capture_output=True, text=True, pass_fds=[descriptor], timeout=300
-        )
-        assert ended.returncode == 0, ended.stderr
+        climb(project, len(ATTACKS), descriptor)
         assert not living(home), "nothing waits for later"
         printed = (
             (project.run_folder(number) / "provider_output.md").read_text() for number in range(1, len(ATTACKS) + 1)

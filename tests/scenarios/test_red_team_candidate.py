@@ -24,7 +24,7 @@ import pytest
 from inside import remove_tree
 from project import Project, Projects, end_all, living, until
 from red_team.attacks import BELOW_FULL, COMMON, LEVELS, NOWHERE, SECRET, Attack, playable
-from red_team.field import field, is_there, loot_in, script
+from red_team.field import climb, field, is_there, loot_in, script
 from skips import levels
 
 pytestmark = pytest.mark.slow
@@ -175,13 +175,6 @@ class Played:
         if attack.gain == DOWN:
             return not records
         return attack.gain.replace("{secret}", self.secret) in loot_in(self.printed[attack.name])
-
-
-def climb(project: Project, count: int, descriptor: int) -> None:
-    """Plays so many moves through the real command line, which must come to its end."""
-    words = [sys.executable, "-m", "goalseek", "iterate", "-n", str(count)]
-    ended = subprocess.run(words, cwd=project.top, capture_output=True, text=True, pass_fds=[descriptor], timeout=550)
-    assert ended.returncode == 0, ended.stderr
 
 
 def play(project: Project, mode: str, places: dict[str, Any], descriptor: int) -> Played:

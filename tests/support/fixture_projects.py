@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import tomllib
 from pathlib import Path
 
 from project import Ended, Project, ended
@@ -18,10 +16,8 @@ class FixtureProject(Project):
     def __init__(self, top: Path, name: str) -> None:
         super().__init__(top, top)
         self.name = name
-        self.branch = f"goalseek/{name}"
         shutil.copytree(ROOT / "fixtures" / name, top)
         shutil.copy(ROOT / "manifests" / f"{name}.toml", self.manifest)
-        self.tables = tomllib.loads(self.manifest.read_text())
         self.git("init", "--quiet", "--initial-branch=main")
         self.start_commit = self.commit("start")
 
@@ -38,25 +34,3 @@ class FixtureProject(Project):
     def run(self, *arguments: str) -> Ended:
         """Runs goalseek to its end, which may take a while on a machine at work."""
         return ended(arguments, self.folder, seconds=300.0)
-
-    def hidden_blobs(self) -> dict[str, str]:
-        """The committed hidden files: path and blob."""
-        patterns = [*self.tables["scope"]["hidden"], "goalseek.toml"]
-        listing = self.git("ls-tree", "-r", "-z", "--format=%(objectname) %(path)", self.start_commit)
-        blobs = dict(reversed(line.split(" ", 1)) for line in listing.split("\0") if line)
-        return {
-            path: blob
-            for path, blob in blobs.items()
-            if any(path == pattern or path.startswith(pattern.removesuffix("**")) for pattern in patterns)
-        }
-
-    def workspace(self) -> Path:
-        (found,) = Path(os.environ["XDG_CACHE_HOME"], "goalseek").glob("*/workspace")
-        return found
-
-    def workspace_objects(self) -> set[str]:
-        """Every object of the workspace's store, reachable or not."""
-        listing = self.git(
-            "--git-dir", str(self.workspace() / ".git"), "cat-file", "--batch-all-objects", "--batch-check"
-        )
-        return {line.split(" ")[0] for line in listing.splitlines()}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -51,6 +53,13 @@ def script(name: str, places: Mapping[str, Any]) -> str:
     """An attacking script of this folder, where things are filled in."""
     text = Path(__file__).with_name(f"{name}.py").read_text()
     return text.replace('"""{}"""', repr(json.dumps(places)))
+
+
+def climb(project: Project, count: int, descriptor: int) -> None:
+    """Plays so many moves through the real command line, which must come to its end."""
+    words = [sys.executable, "-m", "goalseek", "iterate", "-n", str(count)]
+    ended = subprocess.run(words, cwd=project.top, capture_output=True, text=True, pass_fds=[descriptor], timeout=550)
+    assert ended.returncode == 0, ended.stderr
 
 
 @contextmanager
