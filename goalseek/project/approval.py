@@ -17,6 +17,7 @@ from goalseek.errors import GoalseekError
 from goalseek.git.paths import quote_path
 from goalseek.ledger.checkpoints import Begun, Checkpoint, CheckpointName, Checkpoints, under_way
 from goalseek.ledger.standing import Standing
+from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Candidate, Change, Decision, Review, Verdict
 from goalseek.values import StopReason, from_plain
@@ -98,20 +99,11 @@ def requires_approval(manifest: Manifest, verdict: Verdict) -> bool:
     return before == "each" or (before == "kept" and bool(verdict))
 
 
-def open_question(
-    manifest: Manifest, runs: Path, standing: Standing, run_id: str, number: int | None = None
-) -> Question | None:
-    """The question of iteration ``number``, or else the oldest; None if none is open."""
-    questions = open_questions(manifest, runs, standing, run_id)
-    asked = (question for question in questions if question.iteration == number)
-    return next(asked, questions[0] if questions else None)
-
-
-def open_questions(manifest: Manifest, runs: Path, standing: Standing, run_id: str) -> list[Question]:
+def open_questions(loaded: ManifestFile, standing: Standing, run_id: str) -> list[Question]:
     """The verdicts that wait for approval, oldest first, without those whose answer has taken effect."""
-    questions = []
-    for begun in under_way(runs, standing, run_id):
-        question = undecided_verdict(runs, begun, run_id)
+    manifest, questions = loaded.manifest, []
+    for begun in under_way(loaded.runs, standing, run_id):
+        question = undecided_verdict(loaded.runs, begun, run_id)
         if question is None or question.answered or not requires_approval(manifest, question.verdict):
             continue
         if not question.verdict or not manifest.review or question.is_reviewed:  # a reviewer answers before a person
@@ -153,8 +145,7 @@ def approval_error(question: Question) -> GoalseekError:
 
 
 def _question_key(question: Question) -> dict[str, Any]:
-    names = ("run_id", "iteration", "commit", "decided")
-    return {name: getattr(question, name) for name in names}
+    return {name: getattr(question, name) for name in ("run_id", "iteration", "commit", "decided")}
 
 
 def _chain_of(stored: Mapping[CheckpointName, Checkpoint], name: CheckpointName) -> list[CheckpointName]:

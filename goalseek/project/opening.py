@@ -22,7 +22,7 @@ from goalseek.locks import LOCK, project_lock
 from goalseek.manifest.loading import ManifestFile, base_of, make_log_folders
 from goalseek.manifest.tables import ProviderTable
 from goalseek.project.activity import Observer
-from goalseek.project.approval import commands_for, open_question
+from goalseek.project.approval import commands_for, open_questions
 from goalseek.project.paths import TWO_NAMES, other_folder_message, save_folder
 from goalseek.project.picture import read_picture
 from goalseek.project.project import Project
@@ -174,10 +174,9 @@ def begin_or_resume_run(project: Project, is_new: bool) -> None:
 
 def refuse_while_asking(project: Project, action: str, run_id: str = "") -> None:
     """Raises GoalseekError if ``action`` would leave behind a candidate that waits for approval."""
-    loaded = project.loaded
-    if question := open_question(loaded.manifest, loaded.runs, project.standing, run_id or project.run_id):
-        message = f"iteration {question.iteration} waits for your approval, so {action} has to wait as well"
-        raise GoalseekError(message, f"{commands_for(question)}; then goalseek iterate, then this again", USAGE)
+    if questions := open_questions(project.loaded, project.standing, run_id or project.run_id):
+        message = f"iteration {questions[0].iteration} waits for your approval, so {action} has to wait as well"
+        raise GoalseekError(message, f"{commands_for(questions[0])}; then goalseek iterate, then this again", USAGE)
 
 
 def _remove_new_paths(loaded: ManifestFile, repository: Repository, new_paths: tuple[Path, ...]) -> None:

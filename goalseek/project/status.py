@@ -92,7 +92,7 @@ def read_overview(
     if manifest.approve.before != "never":
         from goalseek.project.approval import commands_for, open_questions, read_approval
 
-        questions = open_questions(manifest, loaded.runs, standing, run_id)
+        questions = open_questions(loaded, standing, run_id)
         answers = {question.iteration: read_approval(loaded.logs, question) for question in questions}
     question = next((one for one in questions if not answers[one.iteration]), questions[0] if questions else None)
     approval = answers[question.iteration] if question else None

@@ -28,19 +28,20 @@ def run(options: Options) -> int:
     with opening.open_repository(manifest) as repository:
         own = repository.own
     run_id, holder, last = stop.read_pending_run(own), locks.lock_holder(own), Path(locks.last_manifest(own))
-    question = approval.open_question(manifest.manifest, manifest.runs, standing, run_id or standing.run_id, number)
-    if question is None or question.iteration != number:
+    questions = approval.open_questions(manifest, standing, run_id or standing.run_id)
+    question = next((one for one in questions if one.iteration == number), None)
+    if question is None:
         recorded = History(manifest.results).iteration(number) if 0 <= number <= standing.last_iteration else None
         why, hint = "nothing waits for approval", "goalseek status says where it stands"
         if recorded is not None:
             why = f"iteration {number} is recorded already: {recorded.outcome}, {recorded.reason}"
             hint = f"see: goalseek show {number}"
-        elif question is not None:
-            why = f"iteration {number} does not wait for approval; iteration {question.iteration} does"
-            hint = approval.commands_for(question)
+        elif questions:
+            why = f"iteration {number} does not wait for approval; iteration {questions[0].iteration} does"
+            hint = approval.commands_for(questions[0])
         elif manifest.manifest.approve.before == "never":
             hint = 'the manifest asks for no approval; [approve] before = "kept" does'
-        if question is None and last.name and last != manifest.path.resolve():
+        if not questions and last.name and last != manifest.path.resolve():
             hint += f"; the climb was last at work in {last.parent}"
         raise GoalseekError(f"goalseek {word} {number}: {why}", hint)
     approval.save_approval(manifest.logs, question, word, one_line(getattr(options, "why", "")))

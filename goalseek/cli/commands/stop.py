@@ -37,7 +37,7 @@ def run(options: Options) -> int:
         silence = format_duration(picture.seconds_since(seen.silent_since))
         after = format_duration(stop.STOPPABLE_SECONDS)
         lines.append(f"its provider has printed nothing for {silence}: after {after}, its call is ended")
-    if question := approval.open_question(manifest.manifest, manifest.runs, standing, run_id):
-        lines.append(f"it waits for your approval first: {options.with_manifest(approval.commands_for(question))}")
+    if questions := approval.open_questions(manifest, standing, run_id):
+        lines.append(f"it waits for your approval first: {options.with_manifest(approval.commands_for(questions[0]))}")
     options.print_answer({"asked": True, "holder": str(holder), "usual_seconds": usual}, *lines)
     return 0
