@@ -76,15 +76,6 @@ def test_a_repair_after_a_refusal_must_give_more_than_the_candidate_before_it() 
     assert [attempt.reason for attempt in every.entries] == ["verify_failed", "out_of_scope"], "in their order"
 
 
-def test_without_a_candidate_the_last_refusal_ends_the_iteration() -> None:
-    every, refusal = attempts(repairs=1), Rejected("skipped", "out_of_scope", "not its to edit", edits=(EDIT,))
-    with every.trying(next(iter(every))):
-        raise refusal
-    with pytest.raises(Rejected), every.trying(next(iter(every))):
-        raise refusal
-    assert every.subject.rejected is refusal and [one.reason for one in every.entries] == ["out_of_scope"]
-
-
 def test_a_repair_that_became_no_commit_is_listed_with_what_it_cost() -> None:
     every = attempts()
     crash(every, next(iter(every)))

@@ -177,6 +177,7 @@ echo "idea $GOALSEEK_ITERATION"
     assert (brief["incumbent"], brief["best"]) == (11, 11) and "which is 11 now" in prompt
 
 
+@pytest.mark.slow
 def test_runs_of_the_incumbent_count_only_where_as_many_measured_at_once(tmp_path: Path) -> None:
     project = begin(tmp_path / "repository", metric={"direction": "maximize", "query": "score"})
     noisy = JUDGE.replace("%s}", "%s.%010d}").replace('"$total" >', '"$total" "$GOALSEEK_SEED" >')

@@ -110,17 +110,6 @@ def test_who_has_the_turn_plans_and_edits_and_in_a_fresh_one_every_call_is_witho
     assert [each["name"] for each in status["proposers"]] == ["claude", "claude fresh", "codex"]
 
 
-def test_a_fallback_in_a_fresh_turn_proposes_under_its_own_name(project: Project, tmp_path: Path) -> None:
-    (tmp_path / "b.sh").write_text(STUCK)
-    fallback = [{"name": "command", "model": "b", "command": ["sh", str(tmp_path / "b.sh")]}]
-    closed_later = f'[ "$GOALSEEK_ITERATION" = 1 ] || exit 75\n{STUCK}'
-    project.set_agent(closed_later, {"search": {"rotate": ["fresh"], "plateau": 1}}, fallback=fallback)
-    assert turns(project.climb("iterate", "-n", "2")) == [("command", "command"), ("fresh", "b")]
-    status = json.loads(project.check("--json", "status"))
-    assert [each["name"] for each in status["proposers"]] == ["command", "command b"]
-    assert status["turn"]["names"] == ["command"]
-
-
 @pytest.mark.parametrize("option", [[], ["--provider", "tune"]])
 def test_a_name_that_is_no_provider_is_refused_where_it_stands(project: Project, option: list[str]) -> None:
     project.set_manifest({"search": {"rotate": ["codx"]}})

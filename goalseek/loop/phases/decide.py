@@ -161,7 +161,7 @@ def _question(iteration: Iteration) -> Question | None:
 
 
 def find_answer(iteration: Iteration, question: Question) -> Approval | None:
-    """A person's answer to a question of this iteration, or None; it stays known after its file is deleted."""
+    """A person's answer or None. It stays known: the queue may still ask while LOG deletes the file of the answer."""
     answer = iteration.answers.get(question.decided)
     if answer := answer or approval.read_approval(iteration.project.loaded.logs, question):
         iteration.answers[question.decided] = answer
