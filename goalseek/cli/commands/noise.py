@@ -79,7 +79,7 @@ def run(options: Options) -> int:
             draws_seed=draws_seed,
         )
         results = repeat_measurements(project, target, options.count)
-        return _print_noise(options, results, climb, f"{metric.name} of {commit[:12]}, {of}", plain)
+        return _report(options, results, climb, f"{metric.name} of {commit[:12]}, {of}", plain)
 
 
 def _repeat_command(options: Options) -> int:
@@ -112,16 +112,13 @@ def _repeat_command(options: Options) -> int:
     what = "seconds" if is_time else f"{options.regex or reading.query}"
     plain = {"command": options.command, "direction": direction}
     results = repeat_command(options.command, options.start_folder(), reading, timeout, options.count)
-    return _print_noise(options, results, climb, what, plain)
+    return _report(options, results, climb, what, plain)
 
 
-def _print_noise(
-    options: Options,
-    results: Iterator[MeasuredValue | Failure],
-    climb: PlannedClimb,
-    what: str,
-    plain: dict[str, Any],
-) -> int:
+Results = Iterator[MeasuredValue | Failure]
+
+
+def _report(options: Options, results: Results, climb: PlannedClimb, what: str, plain: dict[str, Any]) -> int:
     measurements: list[MeasuredValue] = []
     failures: list[Failure] = []
     interrupt, seconds = None, 0.0
