@@ -53,7 +53,7 @@ def _exit_code_of(act: Callable[[], int | None]) -> int:
         return BUG
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str]) -> int | None:
     at = 0
     while at < len(arguments) and arguments[at].startswith("-") and arguments[at] not in _ANSWERED_AT_ONCE:
         at += 2 if "metavar" in OPTIONS.get(arguments[at], {}) else 1
@@ -76,7 +76,7 @@ def _run(arguments: list[str]) -> int:
         gc.freeze()
         gc.enable()
     try:
-        code: int = module.run(options)
+        code: int | None = module.run(options)
     except GoalseekError as error:
         error.hint = options.with_manifest(error.hint)
         raise

@@ -87,7 +87,7 @@ def read_output(path: Path, start: int) -> tuple[bytes, int]:
         return b"", max(start, 0)
 
 
-def follow_climb(options: Options, loaded: ManifestFile) -> int:
+def follow_climb(options: Options, loaded: ManifestFile) -> None:
     """Shows a climb until it ends; at a terminal until q or ^C, as another process may go on with it."""
     is_json = options.wants_json
     has_panel = not is_json and can_move_cursor(sys.stdout) and not options.quiet
@@ -125,9 +125,8 @@ def follow_climb(options: Options, loaded: ManifestFile) -> int:
                 else:
                     previous = _print_phases(picture, previous or ())
             if not (has_panel or picture.is_at_work) or read_key(POLL_SECONDS) in ("q", "Q", "\x04"):
-                return 0
+                return
             picture = follower.look()
-    return 0
 
 
 def _print_phases(picture: Picture, previous: Collection[ShownPhase]) -> Collection[ShownPhase]:

@@ -253,9 +253,8 @@ def test_a_script_that_scores_in_the_hidden_folder_is_the_default_and_hints_fit_
 def test_yes_takes_what_is_found_by_looking(case: Case) -> None:
     case.git("mv", "answer.txt", "solution.txt")
     case.git("mv", "judge.sh", "judge_it.sh")
-    (case.folder / "judge_it.sh").write_text(
-        'echo "accuracy: {no format}" > /dev/null\necho accuracy: $(cat solution.txt)\n'
-    )
+    script = 'echo "accuracy: {no format}" > /dev/null\necho accuracy: $(cat solution.txt)\n'
+    (case.folder / "judge_it.sh").write_text(script)
     case.commit()
     case.check("init", "--yes")
     plain = written(case)
@@ -570,9 +569,7 @@ def test_the_time_of_a_program_that_was_built_and_is_checked(case: Case) -> None
     case.write(build_sh="mkdir -p bin && cp answer.txt bin/app\n", judge_sh='test "$(cat left.txt)" = 5\n')
     case.commit()
     timed = "sleep 0.2; cat bin/app > left.txt"
-    unchecked = (
-        "timing's run time is its score: nothing checks what the timed program leaves: an empty program would win"
-    )
+    unchecked = "nothing checks what the timed program leaves: an empty program would win"
     assert unchecked in case.fail(1, "init", *FLAGS[:4], "--run", "sh build.sh", "--score", f"time {timed}")
     edit(case, "once = true", 'once = true\noutputs = ["bin/app"]')
     check = '\noutputs = ["left.txt"]\n\n[[verify]]\nname = "score"\nrun = "sh judge.sh"\nsees = "hidden"'

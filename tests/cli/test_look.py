@@ -134,9 +134,8 @@ class TestStatus:
         assert climbed.ask("status")["warnings"] == [EXPOSED, not_climbed]
         ended = climbed.run("iterate", "--new")
         assert not_climbed in ended.stderr
-        assert ended.stdout.rstrip().endswith(
-            "· file hidden/judge.sh differs from the pinned verifier; goalseek baseline adopts it"
-        )
+        differs = "· file hidden/judge.sh differs from the pinned verifier; goalseek baseline adopts it"
+        assert ended.stdout.rstrip().endswith(differs)
         stderr = climbed.run("baseline").stderr
         assert not_climbed in stderr and "adopts: file hidden/judge.sh\n" in stderr and "adopts it" not in stderr
         seen = climbed.ask("status")

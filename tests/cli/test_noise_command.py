@@ -123,9 +123,8 @@ class TestOfAProject:
 
 class TestOfAnyCommand:
     def test_a_number_in_the_output_in_a_folder_without_git(self, tmp_path: Path) -> None:
-        ended_here = ended(
-            ("noise", "--run", "echo loss: $GOALSEEK_SEED", "--regex", r"loss: (\d+)", "--json"), tmp_path
-        )
+        arguments = ("noise", "--run", "echo loss: $GOALSEEK_SEED", "--regex", r"loss: (\d+)", "--json")
+        ended_here = ended(arguments, tmp_path)
         found = told(ended_here)
         assert ended_here.exit_code == 0
         assert [run["value"] for run in found["runs"]] == [run["seed"] for run in found["runs"]]

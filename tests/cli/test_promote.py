@@ -125,9 +125,8 @@ class TestWhatItMakes:
         assert climbed.git("log", "-1", "--format=%B", "whole").rstrip() == whole["message"].rstrip()
         patch = tmp_path / "home.patch"
         patch.write_text("mine\n")
-        assert "no/such/folder/home.patch" in refused(
-            climbed, 2, "--branch", "better", "--patch", "no/such/folder/home.patch"
-        )
+        nowhere = "no/such/folder/home.patch"
+        assert nowhere in refused(climbed, 2, "--branch", "better", "--patch", nowhere)
         refused(climbed, 2, "--patch", "")
         hook(climbed, "pre-commit", "exit 1")
         refused(climbed, 3, "--branch", "better", "--patch", str(patch))
@@ -164,9 +163,8 @@ class TestWhatItMakes:
         earlier = [" (under an earlier verifier)" in commit["message"] for commit in answer["commits"]]
         assert earlier == [True, True, True, False]
         (whole,) = climbed.ask("promote", "--squash")["commits"]
-        assert whole["message"].endswith(f"* Further\n\nscore: 7 (was 4); {EXPOSED}\n"), (
-            "numbers of two rulers are never compared"
-        )
+        # Numbers of two rulers are never compared.
+        assert whole["message"].endswith(f"* Further\n\nscore: 7 (was 4); {EXPOSED}\n")
         promote(climbed, "--branch", "better")
         assert subjects(climbed, "main..better") == [*SUBJECTS, "Further"]
         assert tree(climbed, "better") == tree(climbed, climbed.iterations()[-1]["commit_hash"])
@@ -314,10 +312,8 @@ class TestBases:
         assert climbed.climb("iterate", "-n", "1")[-1]["outcome"] == "kept"
         assert numbers(climbed, "--onto", "main") == [[6]]
         for more in ((), ("--branch", "again")):
-            said = promote(climbed, *more).stderr
-            assert said == (
-                "HEAD already has the kept changes up to iteration 5; the rest: goalseek promote --onto HEAD\n"
-            )
+            rest = "HEAD already has the kept changes up to iteration 5; the rest: goalseek promote --onto HEAD\n"
+            assert promote(climbed, *more).stderr == rest
         assert "again" not in all_refs(climbed)
         assert numbers(climbed, "--onto", "main~1") == [[1], [3], [5], [6]]
         promote(climbed, "--branch", "rest", "--onto", "HEAD")

@@ -62,10 +62,8 @@ def test_what_does_not_earn_its_lines_is_named_and_left_out_where_nothing_is_los
     assert second == "without 1, measured afresh against the best: no difference, 1 pair, so nothing is lost"
     assert runs() == ["1 5 2 9", "5 5 2 9", "5 1 1 9", "5 5 2 1", "1 1 1 9"], "each tree once"
     assert [climbed.git("show", f"home:parts/{name}.txt") for name in "abcd"] == ["1", "5", "2", "9"]
-    after = climbed.users()
-    assert set(after["refs"].split("\n")) - set(before["refs"].split("\n")) == {
-        f"refs/heads/home {climbed.git('rev-parse', 'home')}"
-    }
+    made = {*climbed.users()["refs"].split("\n")} - {*before["refs"].split("\n")}
+    assert made == {f"refs/heads/home {climbed.git('rev-parse', 'home')}"}
     answer: dict[str, Any] = climbed.ask("promote", "--ablate", "--patch", "home.patch")
     assert runs() == [], "what was measured is recorded"
     assert answer["ablation"]["left_out"] == [1] and [one["iterations"] for one in answer["commits"]] == [[2], [3]]

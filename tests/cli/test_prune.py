@@ -41,13 +41,12 @@ def test_old_run_folders_go_and_as_many_stay_as_command_or_manifest_says(climbed
 
 
 def test_without_old_run_folders_the_loop_goes_on_and_knows_duplicates(climbed: Project) -> None:
-    before = climbed.run("show", "3", "--diff").stdout.splitlines()
-    climbed.run("prune", "--keep", "0")
-    after = climbed.run("show", "3", "--diff").stdout.splitlines()
-    assert [line for line in after if line.startswith(("+", "-"))] == [
-        line for line in before if line.startswith(("+", "-"))
-    ]
-    assert '+{"score": 1.1,' in after
+    def changed_lines() -> list[str]:
+        return [line for line in climbed.check("show", "3", "--diff").splitlines() if line.startswith(("+", "-"))]
+
+    lines = changed_lines()
+    climbed.check("prune", "--keep", "0")
+    assert changed_lines() == lines and '+{"score": 1.1,' in lines
     before = climbed.iterations()
     assert climbed.run("prune", "--keep", "0").exit_code == 0
     records = climbed.climb("iterate")

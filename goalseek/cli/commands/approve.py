@@ -21,7 +21,7 @@ def arguments(parser: Parser) -> None:
     )
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     word: approval.Approval = options.command_name
     manifest, number = paths.manifest_of_running_climb(options.load_manifest()), options.iteration
     standing = load_standing(manifest)
@@ -51,4 +51,3 @@ def run(options: Options) -> int:
     goes_on = f"{holder} goes on" if holder else options.with_manifest("goalseek iterate goes on")
     effect = f"will be {outcome}" if question.verdict else "lost, and is reverted whatever the answer"
     options.print_answer(fields, f"iteration {number} {effect}: {one_line(question.verdict.why)}; {goes_on}")
-    return 0

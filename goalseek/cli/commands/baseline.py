@@ -14,11 +14,10 @@ def arguments(parser: Parser) -> None:
     add_committed_option(parser)
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     with open_project(options.load_manifest(), options.choose_view(), doing="baseline") as project:
         refuse_while_asking(project, "a new baseline")
         project.is_committed_only = options.committed
         check_fit(subject_of(project, "baseline", source=resolve_source(project, options.source)))
         with recording_end(project):
             measure_baseline(project, options.source)
-    return 0

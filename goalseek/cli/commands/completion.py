@@ -66,10 +66,9 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads the script")
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     parsers = {name: command_parser(name) for name in COMMANDS}
     print({"bash": _bash, "zsh": _zsh, "fish": _fish}[options.shell](parsers, command_parser("")), end="")
-    return 0
 
 
 def command_parser(name: str) -> Parser:

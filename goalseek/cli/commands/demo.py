@@ -42,7 +42,7 @@ def templates() -> list[str]:
     return sorted(path.name for path in (data_folder("fixtures") / "templates").iterdir() if path.is_dir())
 
 
-def begin_with_template(options: Options, folder: Path) -> int:
+def begin_with_template(options: Options, folder: Path) -> None:
     extra = next((key for key in _ANSWERS if getattr(options, key)), "")
     names = templates()
     refuse(
@@ -60,7 +60,6 @@ def begin_with_template(options: Options, folder: Path) -> int:
         what = "they are the first commit of a new repository"
     answer = {"template": options.template, "files": files}
     options.print_answer(answer, f"written: {', '.join(files)}; {what}", f"next: {then}")
-    return 0
 
 
 def _copy_example(source: Path, folder: Path) -> list[str]:

@@ -18,7 +18,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--drop", type=int, metavar="K", help="remove direction K")
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     manifest = paths.manifest_of_running_climb(options.load_manifest())
     opening.refuse_missing_home(manifest)
     folder = manifest.directions
@@ -29,20 +29,19 @@ def run(options: Options) -> int:
     if options.drop is not None:
         config.drop_direction(folder, options.drop)
         options.print_answer({"dropped": options.drop}, f"direction {options.drop} is dropped")
-        return 0
+        return
     if options.list:
         listed = config.read_directions(folder)
         if options.wants_json:
             options.print_json_lines(listed)
-            return 0
+            return
         for direction in listed:
             until = f" to {direction.last}" if direction.last is not None else " on"
             print(f"{direction.number:>4}  from {direction.first}{until}: {replace_unprintable(direction.text)}")
-        return 0
+        return
     next_iteration = load_standing(manifest).next_iteration
     first = options.first if options.first is not None else max(next_iteration, 1)
     direction = config.add_direction(folder, options.text, first, options.last)
     make_log_folders(manifest)
     line = f"direction {direction.number}, from iteration {direction.first}: {direction.text}"
     options.print_answer(direction, line)
-    return 0

@@ -66,7 +66,7 @@ def search_guide(text: str) -> list[dict[str, str]]:
     return [row for _, row in sorted(found, key=lambda scored: -scored[0])]
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     if options.topic is None:
         rows = [
             {"topic": topic, "summary": first_sentence(page.read_text("utf-8")).replace("`", "")}
@@ -116,7 +116,6 @@ def run(options: Options) -> int:
     else:
         head = f"no page is called {options.topic!r}; goalseek help TOPIC shows one that has the word:"
         _list_topics(options, search_guide(options.topic), head)
-    return 0
 
 
 def _list_topics(options: Options, rows: list[dict[str, str]], head: str, foot: Sequence[str] = ()) -> None:

@@ -133,10 +133,11 @@ def arguments(parser: Parser) -> None:
     )
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     folder, name = options.start_folder(), options.manifest
     if options.template:
-        return begin_with_template(options, folder)
+        begin_with_template(options, folder)
+        return
     is_path = name and ("/" in name or name.endswith(".toml"))
     path = (folder / name).resolve() if is_path else folder / (f"goalseek.{name}.toml" if name else "goalseek.toml")
     is_left = path.exists() and first_manifest.UNMEASURED in path.read_text("utf-8", "replace")
@@ -162,7 +163,7 @@ def run(options: Options) -> int:
     if options.json:
         fields = {"value": measurement.value, "seconds": measurement.seconds}
         print(json.dumps({"manifest": str(path), "metric": metric.name, **fields}))
-        return 0
+        return
     value, duration = format_number(measurement.value, metric.unit), format_duration(measurement.seconds)
     print(f"{metric.name} = {value}, in {duration}: the number to {metric.direction}, {describe_reading(metric)}")
     print(f"written: {path}")
@@ -179,7 +180,6 @@ def run(options: Options) -> int:
             following = f"say who proposes: {following}.\n{_PROGRAM_PROPOSES}"
     steps = f"{commit_command(new_files)}, then goalseek doctor, then {following}"
     print(f"next: {with_manifest_option(steps, path)}")
-    return 0
 
 
 def _measure_until_number(

@@ -31,7 +31,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("-o", dest="file", metavar="FILE", help="write to FILE.csv, FILE.jsonl or FILE.parquet")
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     if options.last is not None and options.last < 1:
         raise GoalseekError(f"--last {options.last}: at least 1", "--last 20")
     iteration, moment = parse_since(options.since, datetime.now(UTC)) if options.since is not None else (0, None)
@@ -59,11 +59,11 @@ def run(options: Options) -> int:
             options.print_answer({"file": options.file, "records": count})
         else:
             options.print_message(f"{pluralize(count, 'record')} in {options.file}")
-        return 0
+        return
     if options.wants_json:
         options.apply_query({})
         options.print_json_lines(select_records(history, selection))
-        return 0
+        return
     paint, width = options.painter(), terminal_width(sys.stdout)  # no width: lines are not cut
     is_wide = width is None or width >= _WIDE
 
@@ -91,4 +91,3 @@ def run(options: Options) -> int:
         if time.monotonic() - flushed > _FLUSH_SECONDS:
             sys.stdout.flush()
             flushed = time.monotonic()
-    return 0

@@ -27,24 +27,23 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("of", metavar="OF", nargs="?", choices=SCHEMAS, help=help_text)
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     if options.what == "schema":
         name = options.of or "manifest"
         if options.query:
             options.print_answer(published_schema(name))
         else:
             print(schema_text(name), end="")
-        return 0
+        return
     if options.of:
         raise GoalseekError(f"manifest show takes no {options.of!r}", f"goalseek manifest schema {options.of}")
     manifest = options.load_manifest().manifest
     if options.wants_json:
         options.print_answer(_with_toml_names(to_plain(manifest)))
-        return 0
+        return
     import tomli_w
 
     print(tomli_w.dumps(_with_toml_names(_without_none(manifest))), end="")
-    return 0
 
 
 def _with_toml_names(plain: Any) -> Any:

@@ -19,7 +19,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only list what would be removed")
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     if options.keep is not None and options.keep < 0:
         raise GoalseekError(f"--keep {options.keep}: 0 or more", "--keep 500")
     manifest = options.load_manifest()
@@ -39,4 +39,3 @@ def run(options: Options) -> int:
     verb = "would remove" if options.dry_run else "removed"
     lines = [f"{verb} {path}" for path in removals] or ["nothing to remove"]
     options.print_answer({"removed": list(map(str, removals)), "dry_run": options.dry_run}, *lines)
-    return 0

@@ -27,7 +27,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--port", type=int, metavar="P", help="the port of --serve (default: any that is free)")
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     options.refuse_two_outputs("-o", options.file, "the report")
     is_copy = options.settle and options.results is not None
     is_unserved = options.port is not None and not options.serve
@@ -56,7 +56,7 @@ def run(options: Options) -> int:
                 server.serve_forever(poll_interval=0.2)
             except KeyboardInterrupt:  # its ordinary end
                 options.print_message("ended")
-        return 0
+        return
     kind = options.format or "html"
     if not options.format and options.file not in (None, "-"):
         kind = _FORMATS.get(Path(options.file).suffix.lower())
@@ -65,7 +65,7 @@ def run(options: Options) -> int:
             raise GoalseekError(message, "end it in .html or .md, or give --format")
     if options.file == "-":
         print_bytes(_render(source, kind))
-        return 0
+        return
     path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
     if not options.file and not source.results.exists():
         hint = source.state().next or "goalseek iterate makes the first record"
@@ -78,7 +78,6 @@ def run(options: Options) -> int:
         options.print_message(f"{claim_of(source.figures.climb).headline}; {format_kept(source.figures.climb)}")
     fields = {"file": str(path), "format": kind, "records": source.figures.record_count, "bytes": len(content)}
     options.print_answer(fields, str(path))
-    return 0
 
 
 def _render(source: ReportSource, kind: str) -> bytes:

@@ -18,10 +18,9 @@ def arguments(parser: Parser) -> None:
     )
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     with open_project(options.load_manifest(), options.choose_view(), doing="revert") as project:
         refuse_while_asking(project, "taking a change back")
         check_fit(subject_of(project, "revert"))
         with recording_end(project):
             revert_change(project, options.iteration, options.why)
-    return 0

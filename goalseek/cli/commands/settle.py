@@ -16,9 +16,8 @@ def arguments(parser: Parser) -> None:
     )
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     settle_climb(options, options.choose_view())
-    return 0
 
 
 def settle_climb(options: Options, watch: Observer) -> None:

@@ -41,10 +41,11 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--files", metavar="DIR", help=files)
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     manifest = options.load_manifest()
     if options.which in _SETTLED:
-        return _show_settled(options, manifest)
+        _show_settled(options, manifest)
+        return
     record = find_record(manifest, options.which)
     if options.all and not options.diff:
         raise GoalseekError("--all goes with --diff", f"goalseek show {options.which} --diff --all")
@@ -79,7 +80,7 @@ def run(options: Options) -> int:
         fields: dict[str, object] = {name: text.decode("utf-8", "replace") for name, text in parts.items()}
         fields |= {"files": count, "folder": options.files} if options.files else {}
         options.print_answer(fields or record)
-        return 0
+        return
     for name, content in parts.items():
         if sys.stdout.isatty() or options.color == "always":
             printed = terminal_text.strip_colour(content.decode("utf-8", "replace"))
@@ -106,10 +107,9 @@ def run(options: Options) -> int:
             lines.append(f"  {paint(f'{one_line(label):<{_LABEL - 1}}', 'grey')} {first}")
             lines += [f"  {'':<{_LABEL}}{piece}" for piece in rest]
         print("\n".join(lines))
-    return 0
 
 
-def _show_settled(options: Options, manifest: ManifestFile) -> int:
+def _show_settled(options: Options, manifest: ManifestFile) -> None:
     if options.diff or options.all or options.plan or options.prompt or options.output or options.files is not None:
         raise GoalseekError("what was settled has pairs, and no artifacts", "goalseek show settled")
     record = load_standing(manifest).settled
@@ -119,7 +119,6 @@ def _show_settled(options: Options, manifest: ManifestFile) -> int:
     rows += [(str(number), *format_distinct(*pair, unit=record.unit)) for number, pair in enumerate(record.pairs, 1)]
     lines = [f"{name:>6}  {before:>12}  {after:>12}" for name, before, after in rows]
     options.print_answer(record, f"{record.metric}, settled at iteration {record.iteration}: {record.why}", *lines)
-    return 0
 
 
 def find_record(manifest: ManifestFile, which: str) -> IterationRecord:

@@ -21,14 +21,15 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--output", action="store_true", help="show what the agent and the verifier print, too")
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     local = options.load_manifest_to_look()
     location = locate(local.folder / local.manifest.project.repo)
     manifest = manifest_of_running_climb(local, location)
     if options.watch:
         from goalseek.cli.watch import follow_climb
 
-        return follow_climb(options, manifest)
+        follow_climb(options, manifest)
+        return
     summary = read_overview(manifest, location if manifest is local else None)
     printed: list[str] = []
     if options.output:
@@ -39,12 +40,11 @@ def run(options: Options) -> int:
         printed = clean_lines(tail)
     if options.wants_json:
         options.print_answer({**summary.plain(), "output": printed} if options.output else summary.plain())
-        return 0
+        return
     lines = _lines(summary, options)
     if manifest is not local:
         lines.insert(1, f"  at work in {manifest.folder}")
     print("\n".join([*lines, *(f"  | {line}" for line in printed)]))
-    return 0
 
 
 def _lines(summary: Overview, options: Options) -> list[str]:

@@ -18,7 +18,7 @@ def arguments(parser: Parser) -> None:
     add_proposer_options(parser)
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     manifest = options.load_manifest()
     kind = SandboxWatch if options.wants_json else AskingWatch
     watch = kind(options.color, options.quiet or options.wants_json)
@@ -42,7 +42,6 @@ def run(options: Options) -> int:
         except Paused as paused:
             done, following = project.activity.last_phase, paused.next_phase
     options.print_answer({"done": done, "next": following}, f"done: {done}; next: {following}")
-    return 0
 
 
 def _stop_error(stop: Stop) -> GoalseekError:

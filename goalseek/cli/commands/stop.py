@@ -14,7 +14,7 @@ def arguments(parser: Parser) -> None:
     pass
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     manifest = paths.manifest_of_running_climb(options.load_manifest_to_look())
     seen = picture.read_picture(manifest.state)  # as it is when asked: one that waits has ended a moment later
     with opening.open_repository(manifest) as repository:
@@ -23,7 +23,7 @@ def run(options: Options) -> int:
         where = options.with_manifest("goalseek status says where it stands")
         fields = {"asked": False, "holder": None, "usual_seconds": None}
         options.print_answer(fields, f"nothing is running, so there is nothing to stop; {where}")
-        return 0
+        return
     standing, newest = load_standing(manifest), History(manifest.results).newest()
     run_id = run_id or standing.run_id
     usual = progress.median_iteration_seconds(record for record in newest if isinstance(record, IterationRecord))
@@ -40,4 +40,3 @@ def run(options: Options) -> int:
     if questions := approval.open_questions(manifest, standing, run_id):
         lines.append(f"it waits for your approval first: {options.with_manifest(approval.commands_for(questions[0]))}")
     options.print_answer({"asked": True, "holder": str(holder), "usual_seconds": usual}, *lines)
-    return 0
