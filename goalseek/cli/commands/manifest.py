@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 from msgspec import Struct, structs
 
 from goalseek.cli.options import Options, Parser
@@ -38,12 +39,8 @@ def run(options: Options) -> None:
     if options.of:
         raise GoalseekError(f"manifest show takes no {options.of!r}", f"goalseek manifest schema {options.of}")
     manifest = options.load_manifest().manifest
-    if options.wants_json:
-        options.print_answer(_with_toml_names(to_plain(manifest)))
-        return
-    import tomli_w
-
-    print(tomli_w.dumps(_with_toml_names(_without_none(manifest))), end="")
+    text = tomli_w.dumps(_with_toml_names(_without_none(manifest)))
+    options.print_answer(_with_toml_names(to_plain(manifest)), text.removesuffix("\n"))
 
 
 def _with_toml_names(plain: Any) -> Any:

@@ -38,13 +38,11 @@ def run(options: Options) -> None:
 
         tail, _ = read_output(manifest.logs / OUTPUT, -_TAIL_BYTES)
         printed = clean_lines(tail)
-    if options.wants_json:
-        options.print_answer({**summary.plain(), "output": printed} if options.output else summary.plain())
-        return
     lines = _lines(summary, options)
     if manifest is not local:
         lines.insert(1, f"  at work in {manifest.folder}")
-    print("\n".join([*lines, *(f"  | {line}" for line in printed)]))
+    fields = summary.plain() | ({"output": printed} if options.output else {})
+    options.print_answer(fields, *lines, *(f"  | {line}" for line in printed))
 
 
 def _lines(summary: Overview, options: Options) -> list[str]:
