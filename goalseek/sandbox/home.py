@@ -62,7 +62,11 @@ class AgentHome:
                     content = file.read(_CREDENTIAL_LIMIT + 1)
             except OSError:  # a link as it was, or nothing
                 continue
-            if _is_newer(status, Path(real)) and 0 < len(content) <= _CREDENTIAL_LIMIT:
+            try:
+                is_newer = status.st_mtime_ns >= os.stat(real).st_mtime_ns
+            except OSError:  # it is gone
+                is_newer = True
+            if is_newer and 0 < len(content) <= _CREDENTIAL_LIMIT:
                 _replace(Path(real), content, status, is_shared)
                 moved.append(real)
             disk.remove_if_exists(self.path / path)
@@ -116,13 +120,6 @@ def _short_lines(file: BinaryIO) -> Iterator[bytes]:
         if ends and not is_long:
             yield piece
         is_long = not ends
-
-
-def _is_newer(status: os.stat_result, real: Path) -> bool:
-    try:
-        return status.st_mtime_ns >= real.stat().st_mtime_ns
-    except OSError:
-        return True
 
 
 def _replace(real: Path, content: bytes, status: os.stat_result, is_shared: bool) -> None:

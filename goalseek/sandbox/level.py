@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -29,6 +29,7 @@ NOTHING_ENFORCED = (
     "it has the network",
     "it can reach your other programs: their sockets, their memory, their files",
 )
+_LAUNCHERS = {"bubblewrap": launch_in_bubblewrap, "landlock": launch_under_landlock}
 _UNTRUE = "the probe could read or write what it must not"
 _HINTS = (
     ("kernel/unprivileged_userns_clone", "0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
@@ -74,8 +75,7 @@ class SandboxLevel(Struct, frozen=True):
             if hidden := masked.get(resolve_links(shown.source).real):
                 message = f"sandbox: {hidden} must not be seen, and is shown as {shown.at}"
                 raise GoalseekError(message, "take it out of sandbox.read and scope.share", StopReason.SANDBOX)
-        how = launch_in_bubblewrap if self.name == "bubblewrap" else launch_under_landlock
-        return how(view, arguments, environment, folder)
+        return _LAUNCHERS[self.name](view, arguments, environment, folder)
 
 
 def probe(mode: Mode = "auto") -> SandboxLevel:
@@ -112,7 +112,6 @@ def installation_hint(name: str, settings: Path = Path("/proc/sys")) -> str:
 @functools.cache
 def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
     """Why a level does not work here; None if it does."""
-    how: Callable[..., Launch] = launch_in_bubblewrap if name == "bubblewrap" else launch_under_landlock
     with tempfile.TemporaryDirectory(prefix="goalseek-") as temporary:
         folder = Path(temporary).resolve()
         add_own(folder)
@@ -129,7 +128,7 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
         script = 'cat allowed; cat "$1"; echo changed >> "$1"; echo written > written'
         command = ["sh", "-c", script, "sh", str(canary)]
         try:
-            launch = how(view, command, {"PATH": os.defpath}, folder / "tree")
+            launch = _LAUNCHERS[name](view, command, {"PATH": os.defpath}, folder / "tree")
             answer = process.run(landlock.standalone_command(launch), launch.environment, folder=launch.folder)
         except FileNotFoundError as error:
             return f"there is no program {error.filename or error}"

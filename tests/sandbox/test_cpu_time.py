@@ -22,7 +22,7 @@ signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 subprocess.Popen([sys.executable, "-S", "-c", {SPIN!r}])
 time.sleep(1.0)
 """
-IN_CAGE = pytest.param(True, marks=pytest.mark.needs("bwrap"))
+IN_CAGE = pytest.param(True, marks=[pytest.mark.needs("bwrap"), pytest.mark.slow])
 
 
 def run(folder: Path, script: str, in_cage: bool, watches_cpu: bool = True) -> ProgramResult:
