@@ -96,9 +96,8 @@ def test_odd_names_and_the_longer_hash_are_clean(make_project: Projects) -> None
 
 
 @pytest.mark.slow
-def test_an_iteration_under_way_is_no_difference(project: Project) -> None:
-    project.set_moves(answer(2), answer(3))
-    project.climb()
+def test_an_iteration_under_way_is_no_difference(played: Projects) -> None:
+    project = played(answer(2), more=(answer(3),))
     for _ in range(7):
         assert project.run("step").exit_code == 0
         assert audited(project) == []
@@ -229,9 +228,9 @@ def test_a_record_that_git_contradicts_is_named_without_any_seal(climbed: Projec
 
 
 @pytest.mark.slow
-def test_a_rollback_that_is_none_is_named(project: Project) -> None:
-    project.set_moves(answer(2), answer(0.5))
-    last = project.climb("iterate", "-n", "2")[-1]
+def test_a_rollback_that_is_none_is_named(played: Projects) -> None:
+    project = played(answer(2), answer(0.5))
+    last = project.iterations()[-1]
     before, head = project.results.read_text(), project.git("rev-parse", LEDGER)
     rollback, candidate = last["rollback_commit_hash"], last["commit_hash"]
     message, tree = project.git("log", "-1", "--format=%B", rollback), f"{rollback}^{{tree}}"
@@ -304,9 +303,8 @@ def test_a_chain_on_another_root_is_named(climbed: Project) -> None:
 
 
 @pytest.mark.slow
-def test_a_snapshot_that_says_otherwise_is_named(project: Project) -> None:
-    project.set_moves(*[answer(number) for number in range(2, 18)])
-    project.climb("iterate", "-n", "16")
+def test_a_snapshot_that_says_otherwise_is_named(played: Projects) -> None:
+    project = played(*map(answer, range(2, 18)))
     path = project.results.with_name("standing.json")
     assert audited(project) == []
     path.write_text(path.read_text().replace('"keeps":', '"keeps":1'))

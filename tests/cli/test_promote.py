@@ -187,9 +187,8 @@ class TestWhatItMakes:
         promote(climbed, "--branch", "other")
         assert tree(climbed, "other") == tree(climbed, climbed.iterations()[-1]["commit_hash"])
 
-    def test_with_a_candidate_in_the_air_only_what_was_kept_goes_home(self, project: Project) -> None:
-        project.set_moves(answer(2), answer(3, more='"hang": 1,\n'))
-        project.climb()
+    def test_with_a_candidate_in_the_air_only_what_was_kept_goes_home(self, played: Projects) -> None:
+        project = played(answer(2), more=(answer(3, more='"hang": 1,\n'),))
         best = project.iterations()[-1]["commit_hash"]
         project.kill_when(project.run_folder(2) / "changes.diff", "iterate")
         promote(project, "--branch", "better")

@@ -17,16 +17,9 @@ OF_THE_LOOP = {
 
 
 @pytest.fixture
-def climbed(made_once: Projects, tmp_path: Path) -> Project:
-    project = made_once(climb, tmp_path / "repository")
-    assert project.run("status").exit_code == 0  # its manifest is checked now
-    return project
-
-
-def climb(top: Path) -> Project:
-    project = Project.make(top)
-    project.set_moves(answer(2), answer(1.5), answer(3))
-    project.climb("iterate", "-n", "2")
+def climbed(played: Projects) -> Project:
+    project = played(answer(2), answer(1.5), more=(answer(3),))
+    project.check("status")  # its manifest is checked now
     return project
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import nights
 import pytest
-from project import Project, answer
+from project import Project, Projects, answer
 
 from goalseek.errors import GoalseekError
 from goalseek.views.report import server as report_server
@@ -201,9 +201,8 @@ class TestCommand:
 
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
     @pytest.mark.slow
-    def test_it_prints_its_address_serves_and_ends_cleanly(self, project: Project, number: int, code: int) -> None:
-        project.set_moves(answer(2))
-        project.climb("iterate")
+    def test_it_prints_its_address_serves_and_ends_cleanly(self, played: Projects, number: int, code: int) -> None:
+        project = played(answer(2))
         before = project.users()
         started = project.start("report", "--serve")
         try:

@@ -22,7 +22,6 @@ def arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> int:
-
     def ask_consent(is_known: bool) -> bool:  # to run a command outside the sandbox; is the cause of its failure known?
         if options.outside or is_known or not (sys.stdin.isatty() and sys.stderr.isatty()) or options.wants_json:
             return bool(options.outside)
