@@ -16,11 +16,12 @@ from goalseek.values import Attempt, CommandRun, Number, Outcome, Reason, Usage,
 SCHEMA = 2
 READABLE_SCHEMAS = (1, SCHEMA)
 PROVIDER_FAILED = (Reason.PROVIDER_FAILED, Reason.PROVIDER_TIMEOUT)
-NEWER_SCHEMA_HINT = "update goalseek, and run the same command again"
 
 
 class NewerSchema(ValueError):
     """The record of a later version, which may mean what this one does not know."""
+
+    hint = "update goalseek, and run the same command again"
 
 
 class Head(Struct, kw_only=True, frozen=True):

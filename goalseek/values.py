@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 
 class Outcome(StrEnum):
@@ -257,12 +257,7 @@ def _to_fields(value: Any) -> Any:
     """For a value that the JSON encoder does not know."""
     if isinstance(value, datetime):
         return value.isoformat()
-    row = {}
-    for name in value.__struct_fields__:
-        item = getattr(value, name)
-        if item not in _OPTIONAL.get(name, ()):
-            row[name] = item
-    return row
+    return {name: item for name, item in structs.asdict(value).items() if item not in _OPTIONAL.get(name, ())}
 
 
 _JSON = json.JSONEncoder(separators=(",", ":"), default=_to_fields)

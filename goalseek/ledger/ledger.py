@@ -71,7 +71,7 @@ class Ledger:
             records.parse_record(repository.load_commit(self.head).last_line if self.head else "")
         except records.NewerSchema as error:
             problem = f"{repository.ledger_ref}: {error}"
-            raise GoalseekError(problem, records.NEWER_SCHEMA_HINT, StopReason.REPOSITORY) from None
+            raise GoalseekError(problem, error.hint, StopReason.REPOSITORY) from None
         except ValueError:
             pass  # the seal and results.jsonl say more of a damaged record
         self._refuse_moved()

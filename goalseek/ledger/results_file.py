@@ -24,15 +24,7 @@ from goalseek.humanize import pluralize
 from goalseek.ledger.checkpoints import Seal
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile
-from goalseek.records import (
-    NEWER_SCHEMA_HINT,
-    IterationRecord,
-    IterationSummary,
-    NewerSchema,
-    Record,
-    parse_record,
-    parse_summary,
-)
+from goalseek.records import IterationRecord, IterationSummary, NewerSchema, Record, parse_record, parse_summary
 from goalseek.values import Outcome, StopReason, from_plain, to_line
 
 _BLOCK = 65536
@@ -169,7 +161,7 @@ class History:
         except ValueError as error:
             message = f"{self.path}, at byte {line.offset}: {error}"
             hint = "goalseek audit says what differs; goalseek audit --rebuild writes it again from git"
-            hint = NEWER_SCHEMA_HINT if isinstance(error, NewerSchema) else hint
+            hint = error.hint if isinstance(error, NewerSchema) else hint
             raise GoalseekError(message, hint, StopReason.TAMPERED) from None
 
     def replay(self, snapshot: Snapshot, until: int | None = None) -> Standing:

@@ -252,17 +252,10 @@ def take_back(taken_back: Mapping[int, int], number: int, iteration: int) -> dic
 
 
 def _measured_commit(record: records.IterationRecord) -> MeasuredCommit:
-    if record.commit_hash is None or record.tree_hash is None or record.metric.value is None:
+    commit, tree, value = record.commit_hash, record.tree_hash, record.metric.value
+    if commit is None or tree is None or value is None:
         raise ValueError(f"record {record.seq}: {record.outcome} without a commit or a value")
     seconds: dict[str, Number] = {}
     for command in record.verify:
         seconds[command.name] = max(command.seconds, seconds.get(command.name, 0.0))
-    return MeasuredCommit(
-        iteration=record.iteration,
-        seq=record.seq,
-        commit=record.commit_hash,
-        tree=record.tree_hash,
-        value=record.metric.value,
-        guards=record.guards,
-        seconds=seconds,
-    )
+    return MeasuredCommit(record.iteration, record.seq, commit, tree, value, record.guards, seconds)

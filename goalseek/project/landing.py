@@ -7,15 +7,7 @@ somebody else moved is refused, never overwritten.
 from __future__ import annotations
 
 from goalseek.errors import GoalseekError
-from goalseek.git.repository import (
-    RefMove,
-    RefMoved,
-    Refs,
-    Repository,
-    candidate_commits,
-    commit_lines,
-    ref_moved_error,
-)
+from goalseek.git.repository import RefMove, RefMoved, Refs, candidate_commits, commit_lines, ref_moved_error
 from goalseek.ledger import artifacts
 from goalseek.ledger.checkpoints import Begun, Flight, key_of
 from goalseek.ledger.ledger import AnyRecord
@@ -70,7 +62,7 @@ def catch_up(project: Project) -> None:
     repository, standing, loaded, history = project.repository, project.standing, project.loaded, project.ledger.history
     refs = repository.refs()
     if standing.last is None:
-        _refuse_foreign_branch(repository, refs)
+        _refuse_foreign_branch(project, refs)
         branch = repository.branch
         if (
             refs.branch
@@ -150,7 +142,7 @@ def _refuse_moved_tip(project: Project, refs: Refs) -> None:
 def _refuse_moved_branch(project: Project, refs: Refs) -> None:
     """Raises GoalseekError unless the branch is at a commit of the climb."""
     last, tip, repository = _last_record(project), project.standing.tip, project.repository
-    _refuse_foreign_branch(repository, refs)
+    _refuse_foreign_branch(project, refs)
     if refs.branch is None:
         # The first baseline makes it, and a climb fetched from elsewhere has none.
         if last.iteration > 0 and key_of(last.seal) == project.ledger.seal.key:
@@ -162,7 +154,7 @@ def _refuse_moved_branch(project: Project, refs: Refs) -> None:
         raise ref_moved_error(repository.branch_ref, tip, refs.branch)
 
 
-def _refuse_foreign_branch(repository: Repository, refs: Refs) -> None:
-    if refs.branch and not repository.is_own_branch():
-        message = f"the branch {repository.branch} is there already, and goalseek did not make it"
+def _refuse_foreign_branch(project: Project, refs: Refs) -> None:
+    if refs.branch and not project.repository.is_own_branch():
+        message = f"the branch {project.repository.branch} is there already, and goalseek did not make it"
         raise GoalseekError(message, "name another log.branch_prefix", StopReason.REPOSITORY)

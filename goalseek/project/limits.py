@@ -26,15 +26,7 @@ LIMITS_BY_PHASE: dict[str, tuple[str, ...]] = {
     Phase.VERIFY: (StopReason.TIME,),
     Phase.REVIEW: _CALL_LIMITS,
 }
-RUN_STOP_REASONS = (
-    StopReason.TARGET,
-    StopReason.ITERATIONS,
-    StopReason.TIME,
-    StopReason.DEADLINE,
-    StopReason.TOKENS,
-    StopReason.COST,
-    StopReason.NEEDS_HUMAN,
-)
+RUN_STOP_REASONS = (*LIMITS_BY_PHASE[Phase.PLAN], StopReason.TARGET, StopReason.DEADLINE, StopReason.NEEDS_HUMAN)
 WARNING_SHARE = 0.75
 RAISE_LIMIT = "raise it in the manifest"
 NEW_RUN_COMMAND = "goalseek iterate --new"
