@@ -103,16 +103,8 @@ class Phase(StrEnum):
 
 EXIT_CODES: dict[str, int] = {
     **{reason: 0 for reason in StopReason if reason != StopReason.INTERRUPTED},
-    StopReason.FAILURES: 1,
-    StopReason.BASELINE_FAILED: 1,
-    StopReason.INCUMBENT_FAILED: 1,
-    StopReason.VERIFIER_SAID_STOP: 1,
-    StopReason.REPOSITORY: 3,
-    StopReason.PROVIDER: 3,
-    StopReason.SANDBOX: 3,
-    StopReason.AUTH: 3,
-    StopReason.DISK: 3,
-    StopReason.TAMPERED: 3,
+    **dict.fromkeys("failures baseline_failed incumbent_failed verifier_said_stop".split(), 1),
+    **dict.fromkeys("repository provider sandbox auth disk tampered".split(), 3),
     StopReason.NEEDS_HUMAN: 5,
     StopReason.BUG: 70,
 }
