@@ -1,11 +1,10 @@
 """One list of promises, kept by every provider: command, scripted, tune, and an agent."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
-from fake_agents import Fake
+from fake_agents import Fakes
 from project import Project, Projects, answer
 
 pytestmark = pytest.mark.slow
@@ -15,42 +14,21 @@ JUDGE = """sed -n 's/^RATE = \\([0-9]*\\).*/{"score": \\1}/p' knobs.txt > "$GOAL
 MOVE = "[[move]]\ntitle = '{}'\nfiles = {{ 'knobs.txt' = '''{}''' }}\n".format
 
 
-def table(name: str, folder: Path) -> dict[str, object]:
-    """The manifest's provider table, with the files that it needs beside the repository."""
-    if name == "command":
-        agent = folder / "agent.sh"
-        line = "RATE = $((GOALSEEK_ITERATION + 1))  # goalseek: int 1..40"
-        agent.write_text(f'echo "{line}" > knobs.txt\necho "a higher rate"\necho why not\n')
-        return {"name": name, "command": ["sh", str(agent)]}
-    if name == "scripted":
-        script = folder / "moves.toml"
-        script.write_text("".join(MOVE(f"move {n}", KNOB(n + 1)) for n in range(1, 9)))
-        return {"name": name, "script": str(script)}
-    if name == "claude":
-        Fake(name, folder / "bin")
-        return {"name": name}
-    return {"name": name, "seed": 1}
-
-
-@pytest.fixture(params=["command", "scripted", "tune", "claude"])
-def name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def climbing(name: str, make_project: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project that this provider can climb."""
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    return make_project(
+@pytest.mark.parametrize("name", ["command", "scripted", "tune", "claude"])
+def test_its_proposals_become_candidates_under_its_name_and_none_is_repeated(
+    name: str, fake: Fakes, make_project: Projects, tmp_path: Path
+) -> None:
+    fake("claude")
+    agent, script = tmp_path / "agent.sh", tmp_path / "moves.toml"
+    line = "RATE = $((GOALSEEK_ITERATION + 1))  # goalseek: int 1..40"
+    agent.write_text(f'echo "{line}" > knobs.txt\necho "a higher rate"\necho why not\n')
+    script.write_text("".join(MOVE(f"move {n}", KNOB(n + 1)) for n in range(1, 9)))
+    tables = {"command": {"command": ["sh", str(agent)]}, "scripted": {"script": str(script)}, "tune": {"seed": 1}}
+    scope = {"writable": ["knobs.txt"], "hidden": ["hidden/**"]}
+    climbing = make_project(
         files={"knobs.txt": KNOB(1), "hidden/judge.sh": JUDGE},
-        manifest={
-            "scope": {"writable": ["knobs.txt"], "hidden": ["hidden/**"]},
-            "provider": table(name, tmp_path),
-        },
+        manifest={"scope": scope, "provider": {"name": name, **tables.get(name, {})}},
     )
-
-
-def test_its_proposals_become_candidates_under_its_name_and_none_is_repeated(name: str, climbing: Project) -> None:
     before = climbing.users()
     _, *records = climbing.climb("iterate", "-n", "3")
     assert records[0]["outcome"] == "kept", records[0]["why"]
@@ -73,35 +51,20 @@ def test_its_proposals_become_candidates_under_its_name_and_none_is_repeated(nam
     assert len(set(values)) == 6, "a later process repeats nothing"
 
 
-def test_what_it_cannot_do_is_skipped_and_put_back(name: str, climbing: Project, tmp_path: Path) -> None:
-    climbing.climb()
-    if name == "command":
-        climbing.agent.write_text("echo half > knobs.txt; echo first; echo oh no >&2; exit 3\n")
-    elif name == "claude":
-        Fake(name, tmp_path / "bin").acts(always="crash")
-        count = len(climbing.iterations())
-        ended = climbing.run("iterate")
-        assert ended.exit_code == 3 and "no login was found" in ended.stderr, ended
-        assert climbing.git("status", "--porcelain", folder=climbing.trees() / "workspace") == ""
-        assert len(climbing.iterations()) == count, "without a login it is refused, and not the candidate's fault"
-        return
-    elif name == "scripted":
-        (tmp_path / "moves.toml").write_text(MOVE("only", "x"))
-    else:
-        climbing.write({"knobs.txt": "RATE = 1  # goalseek: int 1..2\n"})
-        climbing.commit()
-        assert climbing.run("baseline", "--from", "HEAD").exit_code == 0
-    record = climbing.climb("iterate", "-n", "3")[-1]
-    assert record["outcome"] == "skipped" and record["reason"] in ("provider_failed", "no_plan"), record
-    assert record["commit_hash"] is None and record["why"]
-    assert climbing.git("status", "--porcelain", folder=climbing.trees() / "workspace") == ""
-    if name == "scripted":
-        told = "the script is played to its end: moves.toml has 1 move"
-        assert record["why"].startswith(told)
-    if name == "command":
-        assert record["why"] == "the provider ended with 3: oh no"
-        assert "+half" in (climbing.run_folder(2) / "changes.diff").read_text(), "what it tried is kept"
-        assert (climbing.run_folder(2) / "provider_output.md").read_text() == "first\noh no\n", "and what it said"
+def test_what_a_command_that_failed_had_edited_is_stored_and_put_back(project: Project) -> None:
+    record = project.set_agent("echo half > answer.json; echo first; echo oh no >&2; exit 3\n").climb()[1]
+    assert (record["outcome"], record["reason"], record["commit_hash"]) == ("skipped", "provider_failed", None)
+    assert record["why"] == "the provider ended with 3: oh no"
+    assert project.git("status", "--porcelain", folder=project.trees() / "workspace") == ""
+    assert "+half" in (project.run_folder(1) / "changes.diff").read_text(), "what it tried is kept"
+    assert (project.run_folder(1) / "provider_output.md").read_text() == "first\noh no\n", "and what it said"
+
+
+def test_a_script_at_its_end_says_so(project: Project) -> None:
+    project.set_moves(answer(2))
+    _, _, record = project.climb("iterate", "-n", "2")
+    assert record["reason"] == "provider_failed" and record["commit_hash"] is None
+    assert record["why"].startswith(f"the script is played to its end: {project.script.name} has 1 move")
 
 
 EDIT = """printf '{"score": %s1}' "$GOALSEEK_ITERATION" > answer.json\n"""
