@@ -278,9 +278,9 @@ class SizeExceeded(Exception):
 def list_files(
     root: Path, is_skipped: Callable[[str], bool] = lambda path: False, is_ours: bool = True
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """Relative paths of all but folders, in a fixed order, following no link. A folder is skipped as its file "x".
+    """Relative paths of all but folders, in a fixed order; follows no link. A folder is skipped if a file "x" in it is.
 
-    ``is_ours`` is as for ``open_regular``; what is too deep for a path is left out then, and else raises OSError.
+    ``is_ours`` is as for ``open_regular``. What is too deep for a path is left out if it is ours; else raises OSError.
     """
     pending = [""]
     while pending:

@@ -245,9 +245,8 @@ def test_what_is_written_into_a_shared_repository_is_shared(
     try:
         assert run(["-C", str(project.folder), "iterate", "-n", "2"]) == 0  # in this process: the umask is its own
         found = {path: mode for path, mode in modes(git).items() if path not in before}
-        repository = Repository(locate(project.folder), "demo")
-        assert pack_when_due(repository, 3, pytest.fail, 1)
-        repository.close()
+        with Repository(locate(project.folder), "demo") as repository:
+            assert pack_when_due(repository, 3, pytest.fail, 1)
         packed = {path: mode for path, mode in modes(git).items() if path not in found and path not in before}
     finally:
         os.umask(mask)

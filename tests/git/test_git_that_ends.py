@@ -19,10 +19,9 @@ from goalseek.git.repository import RefMove, RefMoved, Repository
 
 @pytest.fixture
 def repository(project: Project) -> Iterator[Repository]:
-    made = Repository(locate(project.top), "demo")
-    made.own.mkdir(parents=True)
-    yield made
-    made.close()
+    with Repository(locate(project.top), "demo") as made:
+        made.own.mkdir(parents=True)
+        yield made
 
 
 def test_before_it_was_asked_and_in_the_middle_of_a_blob(repository: Repository) -> None:

@@ -44,9 +44,8 @@ def climbed(request: pytest.FixtureRequest, made_once: Projects, tmp_path: Path)
 
 @pytest.fixture
 def repository(climbed: Project) -> Iterator[Repository]:
-    opened = Repository(locate(climbed.top), "demo")
-    yield opened
-    opened.close()
+    with Repository(locate(climbed.top), "demo") as opened:
+        yield opened
 
 
 def loose(project: Project) -> set[str]:
