@@ -18,6 +18,7 @@ from skips import levels
 
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import load
+from goalseek.providers.answer import parse_review
 
 pytestmark = pytest.mark.slow
 
@@ -52,29 +53,29 @@ def test_a_rejected_candidate_is_reverted_and_its_author_hears_why_in_one_line(r
     project.check("audit")
 
 
-BLOCK = r"printf '<<<GOALSEEK REVIEW %s\n%s\nGOALSEEK REVIEW %s>>>\n'"
+BLOCK = "<<<GOALSEEK REVIEW 5F3A9C\n{}\nGOALSEEK REVIEW 5F3A9C>>>\n"
+APPROVED = BLOCK.format("APPROVED")
 UNREADABLE = {
-    "nothing": "true",
-    "no block": "echo APPROVED",
-    "two blocks": "say APPROVED; say APPROVED",
-    "two that differ": "say APPROVED; say REJECTED",
-    "another nonce": f"{BLOCK} 5F3A9C APPROVED 5F3A9C",
-    "another kind": "say APPROVED | sed s/REVIEW/PLAN/",
-    "no verdict": 'say "It is fine" APPROVED',
-    "more on the line": 'say "APPROVED, and how"',
-    "an empty block": "say",
-    "never closed": "say APPROVED | head -n 2",
+    "no block": "APPROVED\n",
+    "two blocks": 2 * APPROVED,
+    "two that differ": APPROVED + BLOCK.format("REJECTED"),
+    "another nonce": APPROVED.replace("5F3A9C", "000000"),
+    "another kind": APPROVED.replace("REVIEW", "PLAN"),
+    "no verdict": BLOCK.format("It is fine\nAPPROVED"),
+    "more on the line": BLOCK.format("APPROVED, and how"),
+    "an empty block": BLOCK.format(""),
+    "never closed": APPROVED.rpartition("GOALSEEK")[0],
 }
 
 
 def test_a_verdict_that_cannot_be_read_reverts(reviewed: Projects) -> None:
-    edits = tuple(scores(f"2.{number}") for number in range(len(UNREADABLE)))
-    project = reviewed(*UNREADABLE.values(), edits=edits, limits={"stagnation": "none"})
-    records = project.climb("iterate", "-n", str(len(UNREADABLE)))[1:]
-    for name, record in zip(UNREADABLE, records, strict=True):
-        assert outcome(record) == ("reverted", "review_rejected"), name
-        assert record["why"] == "the review of command has no verdict that can be read"
-        assert record["notes"] == ["review by command: no verdict that could be read"]
+    assert parse_review(APPROVED, "5F3A9C") == ("APPROVED", ())
+    for name, said in UNREADABLE.items():
+        assert parse_review(said, "5F3A9C") == ("", ()), name
+    record = reviewed('say "It is fine" APPROVED').climb()[-1]
+    assert outcome(record) == ("reverted", "review_rejected")
+    assert record["why"] == "the review of command has no verdict that can be read"
+    assert record["notes"] == ["review by command: no verdict that could be read"]
 
 
 def test_a_reviewer_that_fails_has_said_nothing_and_one_past_its_time_is_charged_the_usual_call(
