@@ -302,24 +302,23 @@ def test_doctor_says_version_login_endpoint_and_what_a_night_costs(
     assert not [call for call in claude.calls if "WebSearch,WebFetch" not in call["argv"]]
 
 
-def test_doctor_names_what_does_not_start_and_what_does_not_answer(fake: Fakes, agents: Projects) -> None:
+def test_doctor_names_what_does_not_start_or_answer_and_a_login_that_is_missing_unless_none_is_needed(
+    fake: Fakes, agents: Projects
+) -> None:
     codex = fake("codex")
-    codex.path.write_text("#!/bin/sh\necho no library >&2\nexit 127\n")
-    project = agents({"name": "codex", "endpoint": "http://127.0.0.1:9"})
-    rows = found(project)
-    wrong = [text for text, (ok, _) in rows.items() if not ok and not text.startswith("isolation")]
-    assert len(wrong) == 2 and "does not start: no library" in wrong[0] and "does not answer" in wrong[1], wrong
-    assert rows["login: codex: no login was found, and none is expected"] == (True, "")
-
-
-def test_doctor_fails_where_a_login_is_missing_unless_none_is_needed(fake: Fakes, agents: Projects) -> None:
-    fake("codex")
     project = agents({"name": "codex"})
     ok, remedy = found(project)["login: codex: no login was found"]
     assert not ok and "CODEX_API_KEY" in remedy and "credentials = []" in remedy
     assert project.run("doctor", "--quick").exit_code == 1
+    none_is_needed = "login: codex: no login was found, and none is expected"
     project.set_manifest({"provider": {"name": "codex", "credentials": []}})
-    assert found(project)["login: codex: no login was found, and none is expected"] == (True, "")
+    assert found(project)[none_is_needed] == (True, "")
+    codex.path.write_text("#!/bin/sh\necho no library >&2\nexit 127\n")
+    project.set_manifest({"provider": {"name": "codex", "endpoint": "http://127.0.0.1:9"}})
+    rows = found(project)
+    wrong = [text for text, (ok, _) in rows.items() if not ok and text.startswith(("provider", "endpoint"))]
+    assert len(wrong) == 2 and "does not start: no library" in wrong[0] and "does not answer" in wrong[1], wrong
+    assert rows[none_is_needed] == (True, "")
 
 
 @pytest.mark.needs("bwrap")

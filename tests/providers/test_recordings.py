@@ -42,21 +42,6 @@ esac
 REASONS = ["no_plan", "better", "better", "provider_failed", "out_of_scope", "verify_failed"]
 
 
-@pytest.fixture
-def recorded(make_project: Projects, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A climb of six iterations whose calls are recorded, by an agent that says its key wherever it can."""
-    monkeypatch.setenv("PLANTED_KEY", KEY)
-    project = make_project(files=FILES)
-    project.set_agent(AGENT, {"verify": VERIFY}, ask_plan=True, credentials=["PLANTED_KEY"], record="recordings")
-    project.commit()
-    assert [record["reason"] for record in project.climb("iterate", "-n", "6")[1:]] == REASONS
-    return project
-
-
-def recordings(project: Project) -> dict[str, Any]:
-    return {path.stem: json.loads(path.read_text()) for path in (project.folder / "recordings").iterdir()}
-
-
 def told(record: dict[str, Any]) -> dict[str, Any]:
     keys = ("iteration", "outcome", "reason", "changed_files", "hypothesis_summary")
     attempts = [attempt["reason"] for attempt in record["attempts"]]
@@ -72,8 +57,15 @@ def replaying(recorded: Project, name: str) -> Project:
     return again
 
 
-def test_each_call_is_stored_with_its_prompt_output_usage_and_patch_and_a_credential_nowhere(recorded: Project) -> None:
-    found = recordings(recorded)
+def test_each_call_is_stored_without_a_credential_and_played_again_and_what_is_wrong_with_recordings_is_said(
+    make_project: Projects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLANTED_KEY", KEY)
+    recorded = make_project(files=FILES)
+    recorded.set_agent(AGENT, {"verify": VERIFY}, ask_plan=True, credentials=["PLANTED_KEY"], record="recordings")
+    recorded.commit()
+    assert [record["reason"] for record in recorded.climb("iterate", "-n", "6")[1:]] == REASONS
+    found = {path.stem: json.loads(path.read_text()) for path in (recorded.folder / "recordings").iterdir()}
     assert sorted(found) == [
         "0001-plan", "0001-plan-2", "0002-apply", "0002-plan", "0002-repair", "0003-apply", "0003-plan", "0003-repair",
         "0004-apply", "0004-plan", "0005-apply", "0005-plan", "0006-apply", "0006-plan", "0006-plan-2", "0006-repair",
@@ -91,8 +83,6 @@ def test_each_call_is_stored_with_its_prompt_output_usage_and_patch_and_a_creden
     places = list(everything_written(recorded))
     assert len(places) > 100 and not [place for place, content in places if KEY.encode() in content]
 
-
-def test_the_recordings_played_again_give_the_same_climb_and_what_is_wrong_with_them_is_said(recorded: Project) -> None:
     again = replaying(recorded, "again")
     records = again.climb("iterate", "-n", "6")
     assert list(map(told, records)) == list(map(told, recorded.iterations()))
