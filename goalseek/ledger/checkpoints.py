@@ -203,11 +203,11 @@ def read_sealed(path: Path | str, seal: Seal | None) -> dict[str, Any]:
     """A checkpoint as plain JSON; empty if it is gone, or not sealed by us. Without ``seal``, seals are believed."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - read often, and Path takes as long as the reading
-            stored: dict[str, Any] = json.loads(file.read())
+            stored: dict[str, Any] = dict(json.loads(file.read()))
         body = to_line({key: stored[key] for key in stored if key != "seal"})
         is_sealed = seal is None or seal.holds(stored["seal"], "memory", body)
         return stored if is_sealed else {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
 
 

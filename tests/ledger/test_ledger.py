@@ -7,9 +7,10 @@ import os
 from itertools import product
 from pathlib import Path
 
+import pytest
 from project import Project, Projects, answer
 
-from goalseek.ledger.checkpoints import Seal, key_of
+from goalseek.ledger.checkpoints import Checkpoints, Seal, key_of, read_sealed
 
 
 def test_the_chain_holds_each_line_with_the_candidate_as_second_parent(project: Project) -> None:
@@ -58,6 +59,15 @@ def test_a_seal_tells_whose_it_is_and_nothing_else_does() -> None:
     assert key_of(seal.of("x")) == seal.key != Seal(b"two").key
     for text in ("", seal.key, seal.of("x")[:-1], seal.of("x") + "\n", seal.of("x").upper(), seal.digest("x")):
         assert key_of(text) is None, text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[5]", "null", '"ab"', "[" * 100_000, '{"seal": "0"}'], ids=lambda text: text[:12]
+)
+def test_a_checkpoint_that_somebody_damaged_is_none(own: Path, text: str) -> None:
+    (own / "plan.json").write_text(text)
+    assert read_sealed(own / "plan.json", Seal(b"one")) == {}
+    assert Checkpoints(own, None, "run", "follows").stored() == {}
 
 
 def test_each_measurement_has_a_seed_of_its_own_and_always_the_same() -> None:
