@@ -30,7 +30,7 @@ from goalseek.values import Outcome, StopReason, from_plain, to_line
 _BLOCK = 65536
 SNAPSHOT = "standing.json"
 INDEX = "results.index"
-_UNFIT = (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError)
+_UNFIT = (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError, RecursionError)
 _FOLD = "standing 14"  # another number if the same records add up to another standing
 _DIGITS = re.compile(rb"[0-9]+")
 Parsed = TypeVar("Parsed")

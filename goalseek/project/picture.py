@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
+from goalseek.disk import read_object
 from goalseek.humanize import format_duration
 from goalseek.values import StopReason, from_plain
 
@@ -101,8 +101,8 @@ class Picture(Struct, frozen=True):
 def read_picture(path: Path, is_held: bool = True) -> Picture:
     """The default picture if none can be read. ``is_held``: a process holds the project's lock."""
     try:
-        picture = from_plain(Picture, json.loads(path.read_text()))
-    except (OSError, ValueError):
+        picture = from_plain(Picture, read_object(path))
+    except ValueError:
         return Picture()
     if picture.is_at_work and not is_held:  # it was killed
         nothing = {"phase": None, "phase_started_at": None, "under_way": (), "balance": ""}

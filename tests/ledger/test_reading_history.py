@@ -117,6 +117,7 @@ def test_a_snapshot_is_what_the_records_before_its_end_add_up_to(remembered: His
     [
         in_snapshot(lambda raw: b""),
         in_snapshot(lambda raw: b"[]\n[]\n"),
+        in_snapshot(lambda raw: b"[" * 100_000),
         in_snapshot(lambda raw: b'{"offset": 0}\n{}\n'),
         in_snapshot(lambda raw: b"\xff\n\xff\n"),
         in_snapshot(lambda raw: raw.replace(b'"keeps":0', b'"keeps":7')),
