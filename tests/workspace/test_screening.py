@@ -42,17 +42,12 @@ SCOPES: dict[str, dict[str, Any]] = {
         "hidden": ["hidden/**", "data/labels.txt"],
     },
 }
+NEW_NAMES = "conftest.py sitecustomize.py x.pth x.pyc .gitattributes .gitmodules random.py src/\u0065\u0301".split()
 NAMES = {  # steps, and the name that the refusal has
-    "touch conftest.py": "conftest.py",
+    **{f"touch {name}": name for name in NEW_NAMES},
     "mkdir tests; touch tests/pytest.ini": "tests/pytest.ini",
-    "touch sitecustomize.py": "sitecustomize.py",
-    "touch x.pth": "x.pth",
-    "touch x.pyc": "x.pyc",
-    "touch .gitattributes": ".gitattributes",
-    "touch .gitmodules": ".gitmodules",
     "mkdir nested; cd nested; git init -q; touch x": "nested/.git/HEAD",
     "mkdir module; echo gitdir: ../.git > module/.git": "module/.git",
-    "touch random.py": "random.py",
     "git mv src/ordinary src/json": "src/json/__init__.py",
     "mv src/ordinary/code.py src/ordinary/conftest.py": "src/ordinary/conftest.py",
     "mkdir src/tool; touch src/tool/__init__.py": "src/tool/__init__.py",
@@ -66,7 +61,6 @@ NAMES = {  # steps, and the name that the refusal has
     "cp answer.json 'answer.json. '": "answer.json. ",
     "mkdir hidden.; touch hidden./x": "hidden.",
     "touch twice Twice": "twice",
-    "touch src/\u0065\u0301": "src/\u0065\u0301",
     "ln -s /etc/passwd src/away": "src/away",
     "mkdir -p src/.GIT; echo x > src/.GIT/config": "src/.GIT/config",
     "echo x > src/git~1": "src/git~1",
@@ -89,13 +83,10 @@ INSTRUCTIONS = {
     "touch docs/rules/new.md": ".opencode is a link to it",
     "ln -sf ../src/x docs/way.md": "GEMINI.override.md is a link to it",
 }
+TARGETS = "hidden hidden/judge.sh data data/open.txt nothing".split()
 NOT_THE_CANDIDATES = {
-    "ln -s ../hidden src/l": "src/l is a link to hidden",
-    "ln -s ../hidden/judge.sh src/l": "src/l is a link to hidden/judge.sh",
+    **{f"ln -s ../{target} src/l": f"src/l is a link to {target}" for target in TARGETS},
     "ln -s .. src/l": "src/l is a link to .,",
-    "ln -s ../data src/l": "src/l is a link to data",
-    "ln -s ../data/open.txt src/l": "src/l is a link to data/open.txt",
-    "ln -s ../nothing src/l": "src/l is a link to nothing",
     "ln -s theirs src/l": "src/l is a link to data",
     "ln -s ../src/theirs/labels.txt src/l": "src/l is a link to data/labels.txt",
     "ln -s round src/l": "src/l is a link that leaves the tree, or leads in a circle",

@@ -1,4 +1,4 @@
-"""Names that no candidate may plant: the table by itself, and through the real command line."""
+"""Names that no candidate may plant, modules that shadow others, and where a link ends: the rules by themselves."""
 
 import unicodedata
 from collections.abc import Iterable
