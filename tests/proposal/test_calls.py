@@ -220,15 +220,13 @@ def test_a_call_past_its_time_or_killed_by_others_is_charged_the_median_call_at_
     assert record["usage"] == {**{name: 4 * amount for name, amount in USAGE.items()}, "estimated": True}
 
 
-KILLS = pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 RESUMED = "an earlier invocation ended in the middle; this one used what it had stored: context"
 
 
-@KILLS
 @pytest.mark.slow
-def test_a_call_that_was_killed_is_charged_the_median_call(project: Project, number: signal.Signals) -> None:
+def test_a_call_that_was_killed_is_charged_the_median_call(project: Project) -> None:
     project.set_agent(HANGS + REPORT + BETTER).climb("iterate", "-n", "2")
-    killed_in_the_call(project, number)
+    killed_in_the_call(project, signal.SIGKILL)
     record = project.climb()[-1]
     assert (record["iteration"], record["outcome"]) == (3, "kept")
     assert record["usage"] == {**{name: 2 * amount for name, amount in USAGE.items()}, "estimated": True}
@@ -239,12 +237,11 @@ def test_a_call_that_was_killed_is_charged_the_median_call(project: Project, num
 
 
 @pytest.mark.slow
-@KILLS
-def test_kills_are_each_charged_and_count_for_the_limit(project: Project, number: signal.Signals) -> None:
+def test_kills_are_each_charged_and_count_for_the_limit(project: Project) -> None:
     limits = {"limits": {"tokens": 1000}}
     project.set_agent(HANGS + REPORT + BETTER, limits)
-    killed_in_the_call(project, number, {"input_tokens": 600})
-    killed_in_the_call(project, number, {"input_tokens": 500})
+    killed_in_the_call(project, signal.SIGKILL, {"input_tokens": 600})
+    killed_in_the_call(project, signal.SIGTERM, {"input_tokens": 500})
     assert project.run("exec", "--", "true").exit_code == 0, "another command in between"
     ended = project.run("--json", "iterate", "--forever")
     assert (ended.exit_code, json.loads(ended.stdout.splitlines()[-1])["stop_reason"]) == (0, "tokens")
