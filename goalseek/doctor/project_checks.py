@@ -158,7 +158,7 @@ def _no_match_text(loaded: ManifestFile, pattern: str) -> str:
     return f"{pattern!r} matches no committed file"
 
 
-def check_number(subject: Subject) -> Iterator[Finding]:
+def check_timed_command(subject: Subject) -> Iterator[Finding]:
     """A time is that of a command which depends on the candidate."""
     loaded = subject.project.loaded
     manifest, metric = loaded.manifest, loaded.manifest.metric
@@ -339,7 +339,7 @@ def check_ruler(subject: Subject) -> Iterator[Finding]:
         yield Finding("note", f"of the shared folders only {shared_folders.MAX_FILES} files are looked at for changes")
 
 
-def check_numbers(subject: Subject) -> Iterator[Finding]:
+def check_guards_and_direction(subject: Subject) -> Iterator[Finding]:
     manifest, standing = subject.project.loaded.manifest, subject.project.standing
     if text := progress.guard_notice(manifest, standing):
         yield Finding("note", text)
