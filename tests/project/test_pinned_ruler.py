@@ -130,37 +130,30 @@ def test_a_metric_that_this_measurement_did_not_make_is_none(make_project: Proje
         assert record["reason"] == "no_metric" and name.strip() in record["why"], (name, record)
 
 
-def test_an_output_of_an_earlier_measurement_is_not_this_ones_metric(make_project: Projects) -> None:
-    make = "grep -q 9 answer.json || cp answer.json out/metrics.json; mkdir -p out; cp answer.json out/other"
+MAKES_NONE_FOR_9 = "mkdir -p out; grep -q 9 answer.json || cp answer.json out/metrics.json; cp answer.json out/other"
+
+
+@pytest.mark.parametrize(
+    ("keep", "committed", "why"),
+    [([], {"out/metrics.json": answer(50)}, "as it was committed"), (["out/"], {}, "older than this measurement")],
+    ids=["committed", "kept"],
+)
+def test_an_output_of_an_earlier_measurement_is_not_this_ones_metric(
+    make_project: Projects, keep: list[str], committed: dict[str, str], why: str
+) -> None:
     project = make_project(
-        "outputs",
-        files={"answer.json": answer(1), "out/metrics.json": answer(50), "x": "1\n"},
+        files={"answer.json": answer(1), **committed},
         manifest={
-            "scope": {"writable": ["answer.json", "out/**"]},
-            "verify": [{"name": "make", "run": make, "outputs": ["out/**"], "keep": ["out/kept"]}],
+            "scope": {"writable": ["answer.json", *(["out/**"] if committed else [])]},
+            "verify": [{"name": "make", "run": MAKES_NONE_FOR_9, "outputs": ["out/**"], "keep": keep}],
             "metric": {"direction": "maximize", "query": "score", "path": "out/metrics.json"},
         },
     )
-    project.set_moves(answer(2), answer(9), {"files": {"answer.json": answer(9, 11), "out/metrics.json": answer(99)}})
+    own = {"files": {"answer.json": answer(9, 11), **{path: answer(99) for path in committed}}}
+    project.set_moves(answer(2), answer(9), own)
     records = project.climb("iterate", "-n", "3")
     assert [record["metric"]["value"] for record in records] == [1, 2, None, None]
-    assert all("as it was committed" in record["why"] for record in records[2:])
-
-
-def test_a_kept_output_of_an_earlier_measurement_is_not_this_ones_metric(make_project: Projects) -> None:
-    make = "mkdir -p build; grep -q 9 answer.json || cp answer.json build/m.json"
-    project = make_project(
-        "kept",
-        files={"answer.json": answer(1)},
-        manifest={
-            "scope": {"writable": ["answer.json"]},
-            "verify": [{"name": "make", "run": make, "outputs": ["build/m.json"], "keep": ["build/"]}],
-            "metric": {"direction": "maximize", "query": "score", "path": "build/m.json"},
-        },
-    )
-    project.set_moves(answer(2), answer(9))
-    record = project.climb("iterate", "-n", "2")[2]
-    assert record["reason"] == "no_metric" and "older than this measurement" in record["why"]
+    assert all(why in record["why"] for record in records[2:])
 
 
 def test_an_output_never_takes_the_place_of_the_rulers_files(make_project: Projects) -> None:
