@@ -89,31 +89,15 @@ def test_a_login_is_renewed_in_its_own_place_and_nothing_else_of_home_is_there(
         assert resumed == [False, True] * 2
 
 
-@pytest.mark.parametrize(
-    "name", ["claude", pytest.param("mini-swe-agent", marks=pytest.mark.needs("bwrap")), "command"]
-)
+@pytest.mark.parametrize("name", ["claude", pytest.param("mini-swe-agent", marks=pytest.mark.needs("bwrap"))])
 def test_a_credential_never_enters_a_record_a_log_a_prompt_or_a_commit(
-    fake: Fakes, agents: Projects, isolated: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    fake: Fakes, agents: Projects, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    variable = "ANTHROPIC_API_KEY"
-    monkeypatch.setenv(variable, KEY)
-    say = f"say {EDIT!r} and exec(EDIT) or 'my key is ' + environment['{variable}']"
-    leak = f'open("knobs.txt", "w").write(environment["{variable}"])'
-    if name == "command":
-        agent = isolated.parent / "agent.sh"
-        agent.write_text(
-            f'echo "$GOALSEEK_PHASE {"$"}{variable}"; echo {"$"}{variable} >&2\n'
-            f"[ $GOALSEEK_ITERATION = 1 ] && {'echo RATE = 2 > knobs.txt'} || echo {'$'}{variable} > knobs.txt\n"
-        )
-        provider: dict[str, Any] = {"name": name, "command": ["sh", str(agent)], "credentials": [variable]}
-    else:
-        made = fake(name)
-        made.acts(apply=say)
-        provider = {"name": name}
-    project = agents(provider, "auto" if name == "mini-swe-agent" else "none")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    made = fake(name, apply=f"say {EDIT!r} and exec(EDIT) or 'my key is ' + environment['ANTHROPIC_API_KEY']")
+    project = agents({"name": name}, "auto" if name == "mini-swe-agent" else "none")
     first = project.run("-v", "iterate")
-    if name != "command":
-        made.acts(edit=leak)
+    made.acts(edit="open('knobs.txt', 'w').write(environment['ANTHROPIC_API_KEY'])")
     second = project.run("--json", "iterate")
     records = project.iterations()
     assert first.exit_code == second.exit_code == 0

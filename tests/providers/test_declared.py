@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from fake_agents import PROGRAMS, Fakes
-from project import Projects
 from test_presets import Asked
 
 from goalseek.errors import Rejected
@@ -304,28 +303,6 @@ def test_what_makes_a_reader_stumble_is_a_failure_of_the_agent(fake: Fakes, tmp_
 def test_a_reset_in_the_far_future_is_a_long_wait() -> None:
     reset = Failed("rate_limited", "no", reset=1e14).reset
     assert reset and 10**9 <= reset < 10**9 + 10 and format_duration(reset)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("put", ["os.mkfifo(place)", "place.mkdir()", "place.write_text('[' * 100_000)"])
-def test_whatever_stands_in_the_place_of_a_login_the_run_goes_on(
-    fake: Fakes, make_project: Projects, isolated: Path, put: str
-) -> None:
-    real = isolated / ".claude" / ".credentials.json"
-    real.parent.mkdir()
-    real.write_text('{"claudeAiOauth": {"refreshToken": "planted-refresh-token-0123456789"}}')
-    os.utime(real, (4e9, 4e9))  # so that what is put there is older
-    edit = 'open("answer.json", "w").write(\'{"score": 2}\')'
-    fake("claude", edit, always=f"run place = Path(home, '.claude/.credentials.json'); place.unlink(); {put}")
-    project = make_project(manifest={"provider": {"name": "claude"}})
-    started = project.start("iterate")
-    try:
-        _, said = started.communicate(timeout=60)
-    finally:
-        started.kill()
-        started.communicate(timeout=120)
-    assert (started.returncode, project.iterations()[-1]["outcome"]) == (0, "kept"), said
-    assert "planted" in real.read_text()
 
 
 def test_a_report_that_is_none_is_no_usage_and_holds_nothing_up(tmp_path: Path) -> None:

@@ -101,6 +101,12 @@ def test_what_is_older_than_the_login_or_no_file_is_not_taken_back(own: Path) ->
     os.mkfifo(place)
     home.collect_renewed_logins()
     assert real.read_text() == "mine"
+    home.make("1", links, {})
+    place.unlink()
+    place.mkdir()
+    home.collect_renewed_logins()
+    home.make("1", links, {})
+    assert real.read_text() == "mine" and place.is_symlink()
 
 
 def test_secrets_are_taken_out_whole_across_chunks_and_in_json(tmp_path: Path) -> None:
@@ -108,7 +114,9 @@ def test_secrets_are_taken_out_whole_across_chunks_and_in_json(tmp_path: Path) -
     secrets.add_variables({"K": 'sk-"quoted"-12345', "SHORT": "abc"})
     file = tmp_path / "auth.json"
     file.write_text('{"tokens": {"access_token": "access-0123456789"}, "email": "me@example.com-long"}')
-    secrets.add_files([file, tmp_path / "gone"])
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    secrets.add_files([file, tmp_path, tmp_path / "gone", tmp_path / "fifo", tmp_path / "deep"])
     shown: list[bytes] = []
     tell = secrets.stream(shown.append)
     for chunk in (b'a sk-"quo', b'ted"-12345 b\nmore abc acc', b'ess-0123456789 sk-\\"quoted\\"-12345', b""):
