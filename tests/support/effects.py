@@ -20,8 +20,8 @@ VARYING = re.compile(r"\b[0-9a-f]{2}\b|[0-9a-f]{6,}|[0-9]+")
 def watch(log: Path, label: str, place: int) -> None:
     """Write each effect's label and the length of the home's journal; die by SIGKILL right after one of them.
 
-    That is the effect ``place``, counted from 1, of those with this label. Right after is at the next thing that
-    Python audits, which is before the next effect.
+    That is the effect ``place``, counted from 1, of those with this label, or with this first word of one. Right after
+    is at the next thing that Python audits, which is before the next effect.
     """
     from goalseek.git.repository import Repository
 
@@ -35,8 +35,8 @@ def watch(log: Path, label: str, place: int) -> None:
         this = " ".join([event, *(place if "/runs/" in place else VARYING.sub("*", place) for place in places)])
         file.write(f"{this}\t{journal.stat().st_size if journal.exists() else 0}\n")
         file.flush()
-        count += this == label
-        is_last = this == label and count == place
+        count += label in (this, event)
+        is_last = label in (this, event) and count == place
 
     def hook(event: str, arguments: Sequence[Any]) -> None:
         if is_last and event != "os.kill":
