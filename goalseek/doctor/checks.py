@@ -294,7 +294,7 @@ def check_notification(subject: Subject) -> Iterator[Finding]:
         yield Finding("good", f"{command[0]} can be started")
 
 
-def finding_of(error: GoalseekError, place: str = "") -> Finding:
+def finding_of(error: GoalseekError, place: str) -> Finding:
     return Finding("wrong", error.message, error.hint, place)
 
 
@@ -343,7 +343,7 @@ def _asked(subject: Subject, places: Sequence[str]) -> Iterator[Check]:
     return (check for check in asked if not places or check.place in places)
 
 
-def ask_checks(subject: Subject, places: Sequence[str] = ()) -> Iterator[Finding]:
+def ask_checks(subject: Subject, places: Sequence[str]) -> Iterator[Finding]:
     """The findings of the subject's command; errors are findings. A place with a fault has no good finding."""
     wrong = set()
     for check in _asked(subject, places):

@@ -48,8 +48,8 @@ def examine(
     is_quick: bool,
     on_message: Callable[[str], None],
     ask_consent: Callable[[bool], bool],
-    is_live: bool = False,
-    is_committed_only: bool = False,
+    is_live: bool,
+    is_committed_only: bool,
 ) -> Iterator[Finding]:
     """Every finding, in the order of the checks. An unfit verifier leaves the repository as it was.
 

@@ -234,9 +234,7 @@ def text_with_problem(loaded: ManifestFile, problem: GoalseekError) -> str:
 class WrongAnswer(GoalseekError):
     """An answer that is missing, does not fit, or gives no number."""
 
-    def __init__(
-        self, question: str, message: str, hint: str = "", end: int = USAGE, share: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, question: str, message: str, hint: str, end: int = USAGE, share: tuple[str, ...] = ()) -> None:
         super().__init__(message, hint, end)
         self.question = question  # the field of the answers to ask again
         self.share = share  # missing in scope.share

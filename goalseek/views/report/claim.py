@@ -70,8 +70,10 @@ def claim_of(climb: Climb) -> Claim:
     return Claim(climb.metric, before_text, after_text, gain + origin, settled, *_caution(climb))
 
 
-def describe_gain(before: float, after: float, direction: str, unit: str = "") -> str:
-    """``43.3% better``; near zero and below, ``better by 2``."""
+def describe_gain(before: float | None, after: float | None, direction: str, unit: str = "") -> str:
+    """``43.3% better``; near zero and below, ``better by 2``; "" if a number is missing."""
+    if before is None or after is None:
+        return ""
     gain = after - before if direction == "maximize" else before - after
     if gain == 0:
         return "no difference"
@@ -79,12 +81,6 @@ def describe_gain(before: float, after: float, direction: str, unit: str = "") -
     if is_share(direction, before, after):
         return f"{format_percent(abs(gain) / before)} {word}"
     return f"{word} by {format_number(abs(gain), unit)}"
-
-
-def format_change(try_: Try, direction: str, unit: str) -> str:
-    if try_.value is None or try_.incumbent is None:
-        return ""
-    return describe_gain(try_.incumbent, try_.value, direction, unit)
 
 
 def format_kept(climb: Climb) -> str:

@@ -194,7 +194,7 @@ def _environment() -> Environment:
     compact = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
     environment.policies["json.dumps_kwargs"] = compact
     environment.filters |= {
-        "change": claim.format_change,
+        "change": lambda try_, climb: claim.describe_gain(try_.incumbent, try_.value, climb.direction, climb.unit),
         "cut": cut_to_bytes,
         "dollars": format_cost,
         "duration": format_duration,
