@@ -117,33 +117,33 @@ OTHERS = (  # steps that some scope allows
 EXPECTED = {"wide": {**NAMES, **INSTRUCTIONS}, "narrow": NOT_THE_CANDIDATES}
 
 
-class Bed:
+class StepFolder:
     """A folder that shows a tree, in which shell steps are run and screened."""
 
-    def __init__(self, project: Project, folder: Path, **scope: Any) -> None:
+    def __init__(self, project: Project, place: Path, **scope: Any) -> None:
         self.repository = Repository(locate(project.top), "demo")
         self.objects = objects = self.repository.objects
         self.scope = build_scope("", ScopeTable(**scope))
-        self.tree, self.snapshot = self.repository.tree_of(self.repository.head()), folder / "snapshot"
-        add_own(folder)
-        self.folder = Checkout(
-            folder / "folder",
-            folder / "state",
+        self.tree, self.snapshot = self.repository.tree_of(self.repository.head()), place / "snapshot"
+        add_own(place)
+        self.checkout = Checkout(
+            place / "folder",
+            place / "state",
             lambda path, entry: objects.read(entry.blob),
             objects.fill,
             {".git"}.__contains__,
         )
-        self.folder.build(objects.visible_files(self.tree, self.scope.seen_by("agent")), self.tree)
-        subprocess.run("git init -q; git add -A", shell=True, check=True, cwd=self.folder.root, timeout=120)
+        self.checkout.build(objects.visible_files(self.tree, self.scope.seen_by("agent")), self.tree)
+        subprocess.run("git init -q; git add -A", shell=True, check=True, cwd=self.checkout.root, timeout=120)
 
     def screen(self, step: str) -> Screening:
         """What a step does to the folder, sorted as it stands there and as the difference of two trees."""
-        subprocess.run(step, shell=True, cwd=self.folder.root, capture_output=True, timeout=120)
-        objects, scope, entries, found = self.objects, self.scope, self.folder.entries, self.folder.changes()
+        subprocess.run(step, shell=True, cwd=self.checkout.root, capture_output=True, timeout=120)
+        objects, scope, entries, found = self.objects, self.scope, self.checkout.entries, self.checkout.changes()
         changed, missing, added = (tuple(sorted(paths)) for paths in (found.changed, found.missing, found.added))
         screened = Screening(
             entries,
-            FolderFiles(self.folder.root, objects, self.snapshot),
+            FolderFiles(self.checkout.root, objects, self.snapshot),
             TreeReader(objects, self.tree),
             scope,
             gitignore_matcher(entries, objects),
@@ -152,7 +152,7 @@ class Bed:
         screened.screen(Changes(changed, missing, added))
         edits = {**dict.fromkeys((*changed, *missing)), **dict(self._store((*changed, *added)))}
         other = screen_trees(objects, scope, self.tree, objects.splice(self.tree, edits))
-        self.folder.clean()
+        self.checkout.clean()
         sides = [(side.edits, side.out_of_scope, sorted(side.strays)) for side in (screened, other)]
         assert sides[0] == sides[1], step
         assert {*screened.refused} <= {*other.refused} and bool(screened.refused) == bool(other.refused), step
@@ -161,7 +161,7 @@ class Bed:
     def _store(self, paths: tuple[str, ...]) -> Iterator[tuple[str, Entry]]:
         """What is at these paths, folders with all that is in them, as a tree has it."""
         for path in paths:
-            file = self.folder.root / path
+            file = self.checkout.root / path
             if file.is_symlink():
                 yield path, Entry(SYMLINK, self.objects.write_bytes(os.fsencode(os.readlink(file))))
             elif file.is_dir():
@@ -172,35 +172,35 @@ class Bed:
 
 
 @pytest.fixture
-def make_bed(make_project: Projects, tmp_path: Path) -> Iterator[Callable[..., Bed]]:
-    beds: list[Bed] = []
+def make_folder(make_project: Projects, tmp_path: Path) -> Iterator[Callable[..., StepFolder]]:
+    folders: list[StepFolder] = []
 
-    def make(files: Mapping[str, str], links: Mapping[str, str], **scope: Any) -> Bed:
+    def make(files: Mapping[str, str], links: Mapping[str, str], **scope: Any) -> StepFolder:
         project = make_project(files={"answer.json": answer(1), **files})
         for path, target in links.items():
             (project.top / path).symlink_to(target)
         project.commit()
-        beds.append(Bed(project, tmp_path / "bed", **scope))
-        return beds[-1]
+        folders.append(StepFolder(project, tmp_path / "folder", **scope))
+        return folders[-1]
 
     yield make
-    for bed in beds:
-        bed.repository.close()
+    for folder in folders:
+        folder.repository.close()
 
 
 @pytest.mark.parametrize("name", SCOPES)
 def test_refusals_say_why_alike_for_a_folder_and_for_two_trees(
-    make_bed: Callable[..., Bed], monkeypatch: pytest.MonkeyPatch, name: str
+    make_folder: Callable[..., StepFolder], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(screening, "MAX_FILES", 6)
     monkeypatch.setattr(screening, "MAX_BYTES", 200)
-    bed = make_bed({**dict.fromkeys(FILES, "1\n"), ".gitignore": "*.tmp\n"}, LINKS, **SCOPES[name])
+    folder = make_folder({**dict.fromkeys(FILES, "1\n"), ".gitignore": "*.tmp\n"}, LINKS, **SCOPES[name])
     for step, why in EXPECTED[name].items():
-        refused = "\n".join(bed.screen(step).refused)
+        refused = "\n".join(folder.screen(step).refused)
         assert why in refused, step
         assert step not in INSTRUCTIONS or "in scope.writable if it is wanted" in refused, step
     for step in OTHERS:
-        bed.screen(step)
+        folder.screen(step)
 
 
 ALLOWED = {
@@ -242,7 +242,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("name", ALLOWED)
-def test_these_edits_and_no_others_are_taken(make_bed: Callable[..., Bed], name: str) -> None:
+def test_these_edits_and_no_others_are_taken(make_folder: Callable[..., StepFolder], name: str) -> None:
     writable, steps = ALLOWED[name]
     files = (
         "src/Foo.py conftest.py random.py src/deep/x AGENTS.md CLAUDE.md .claude/settings.json docs/house.md".split()
@@ -250,23 +250,27 @@ def test_these_edits_and_no_others_are_taken(make_bed: Callable[..., Bed], name:
     links = {"AGENTS.override.md": "two.md", "CLAUDE.local.md": "two.md", "GEMINI.local.md": "three.md"}
     links = {path: f"docs/{target}" for path, target in {**links, "GEMINI.md": "house.md"}.items()}
     texts = {**dict.fromkeys(files, "1\n"), ".gitignore": "*.egg-info/\n"}
-    bed = make_bed(texts, links, writable=writable, hidden=["hidden/**"])
+    folder = make_folder(texts, links, writable=writable, hidden=["hidden/**"])
     for step, edits in steps.items():
-        screened = bed.screen(step)
+        screened = folder.screen(step)
         assert (sorted(screened.edits), screened.refused) == ((edits or "").split(), []) or edits is None, step
         assert bool(screened.refused) == (edits is None), step
 
 
-def test_two_trees_may_not_change_what_no_workspace_shows(make_bed: Callable[..., Bed]) -> None:
-    bed = make_bed({"hidden/judge.sh": "1\n", "hidden/labels.csv": "1\n"}, {"link": "answer.json"}, **SCOPES["wide"])
-    blob = Entry("100644", bed.objects.write_bytes(b"planted"))
+def test_two_trees_may_not_change_what_no_workspace_shows(make_folder: Callable[..., StepFolder]) -> None:
+    folder = make_folder(
+        {"hidden/judge.sh": "1\n", "hidden/labels.csv": "1\n"}, {"link": "answer.json"}, **SCOPES["wide"]
+    )
+    blob = Entry("100644", folder.objects.write_bytes(b"planted"))
     for path, entry in {
         "hidden/judge.sh": blob,
         "hidden/labels.csv": None,
         "hidden": blob,
         ".git/config": blob,
         ".GIT": blob,
-        "src/module": Entry("160000", bed.repository.head()),
+        "src/module": Entry("160000", folder.repository.head()),
     }.items():
-        screened = screen_trees(bed.objects, bed.scope, bed.tree, bed.objects.splice(bed.tree, {path: entry}))
+        screened = screen_trees(
+            folder.objects, folder.scope, folder.tree, folder.objects.splice(folder.tree, {path: entry})
+        )
         assert screened.refused and not screened.edits, path
