@@ -5,10 +5,9 @@ import re
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from project import Ended, Project, Projects, answer, ended, home, until
+from project import Project, Projects, answer, home, until
 from shown import on_a_terminal
 
 from goalseek.locks import project_lock
@@ -29,13 +28,15 @@ def noisy(make_project: Projects) -> Project:
     return make_project(files=NOISY_FILES)
 
 
+@pytest.fixture
+def anywhere(tmp_path: Path) -> Project:
+    """A folder without a repository and a manifest."""
+    return Project(tmp_path, tmp_path)
+
+
 def count() -> int:
     journal = home() / "journal"
     return len(journal.read_text().splitlines()) if journal.exists() else 0
-
-
-def told(ended: Ended) -> dict[str, Any]:
-    return dict(json.loads(ended.stdout))
 
 
 class TestOfAProject:
@@ -53,7 +54,7 @@ class TestOfAProject:
         assert "1. enlarge the data" in shown and "2. repeat: a climb does" in shown, "its seed is drawn"
         with project_lock(noisy.top / ".git" / "goalseek" / "demo"):
             assert noisy.run("noise").exit_code == 4
-        first, more = (told(noisy.run("noise", "-n", str(number), "--json"))["runs"] for number in (4, 5))
+        first, more = (noisy.ask("noise", "-n", str(number))["runs"] for number in (4, 5))
         assert count() == 5, "runs made before count"
         assert [run["before"] for run in first] == [True] * 4
         assert (more[:4], len({run["seed"] for run in more})) == (first, 5)
@@ -66,7 +67,7 @@ class TestOfAProject:
         noisy.set_moves(answer(7))
         kept = noisy.climb()[-1]
         assert kept["outcome"] == "kept"
-        found = told(noisy.run("noise", "-n", "3", "--json"))
+        found = noisy.ask("noise", "-n", "3")
         assert found["commit"] == kept["commit_hash"]
         assert all(run["value"] > 7 for run in found["runs"])
         assert kept["runs"][0]["seed"] not in [run["seed"] for run in found["runs"]]
@@ -75,12 +76,12 @@ class TestOfAProject:
     def test_figures_are_as_json_what_they_are_in_words(self, noisy: Project) -> None:
         noisy.set_manifest({"metric": {"direction": "maximize", "query": "score", "min_delta": "2%"}})
         noisy.commit()
-        found = told(noisy.run("noise", "--json"))
+        found = noisy.ask("noise")
         assert (found["deterministic"], found["in_percent"], len(found["runs"])) == (False, True, 10)
         assert found["sd_interval"][0] < found["sd"] < found["sd_interval"][1]
         assert found["min_delta"] == pytest.approx(0.02 * found["median"])
         assert found["repeats"] >= 1 and len(found["power"]) == 4 and found["greedy"]["iterations"] == 100
-        assert told(noisy.run("noise", "--query", "{a: deterministic, b: median}")) == {
+        assert noisy.ask("noise", "--query", "{a: deterministic, b: median}") == {
             "a": False,
             "b": found["median"],
         }
@@ -100,7 +101,7 @@ class TestOfAProject:
         (home() / "fail-at").write_text("3")
         ended = noisy.run("noise", "-n", "4", "--json")
         assert ended.exit_code == 1
-        found = told(ended)
+        found = json.loads(ended.stdout)
         assert [failure["reason"] for failure in found["failures"]] == ["verify_failed"]
         assert len(found["runs"]) == 4 == len(noisy.records())
         assert "a run failed: verify_failed" in ended.stderr
@@ -117,37 +118,37 @@ class TestOfAProject:
         assert "2 runs gave 2 values" in stdout
         assert len(noisy.records()) == 2
         (home() / "slow").unlink()
-        assert len(told(noisy.run("noise", "-n", "4", "--json"))["runs"]) == 4
+        assert len(noisy.ask("noise", "-n", "4")["runs"]) == 4
         assert count() == 5
 
 
 class TestOfAnyCommand:
-    def test_a_number_in_the_output_in_a_folder_without_git(self, tmp_path: Path) -> None:
+    def test_a_number_in_the_output_in_a_folder_without_git(self, anywhere: Project) -> None:
         arguments = ("noise", "--run", "echo loss: $GOALSEEK_SEED", "--regex", r"loss: (\d+)", "--json")
-        ended_here = ended(arguments, tmp_path)
-        found = told(ended_here)
+        ended_here = anywhere.run(*arguments)
+        found = json.loads(ended_here.stdout)
         assert ended_here.exit_code == 0
         assert [run["value"] for run in found["runs"]] == [run["seed"] for run in found["runs"]]
         assert len({run["seed"] for run in found["runs"]}) == 10
         assert "outside the sandbox" in ended_here.stderr
         assert found["direction"] is None
-        assert [path.name for path in tmp_path.iterdir()] == ["home"], "nothing is written"
+        assert [path.name for path in anywhere.folder.iterdir()] == ["home"], "nothing is written"
 
-    def test_json_on_stdout_and_the_last_match_where_that_is_asked_for(self, tmp_path: Path) -> None:
+    def test_json_on_stdout_and_the_last_match_where_that_is_asked_for(self, anywhere: Project) -> None:
         command = """echo '{"test": {"loss": 0.25}}'"""
-        ended_here = ended(("noise", "-n", "2", "--run", command, "--query", "test.loss"), tmp_path)
+        ended_here = anywhere.run("noise", "-n", "2", "--run", command, "--query", "test.loss")
         assert "2 runs gave 0.25, equal to the last bit" in ended_here.stdout
         assert "break something that must move the number" in ended_here.stdout
-        arguments = ("noise", "-n", "2", "--run", "echo y3 y4", "--regex", r"y(\d)", "--matches", "last", "--json")
-        assert told(ended(arguments, tmp_path))["median"] == 4
+        arguments = ("noise", "-n", "2", "--run", "echo y3 y4", "--regex", r"y(\d)", "--matches", "last")
+        assert anywhere.ask(*arguments)["median"] == 4
 
-    def test_wall_time(self, tmp_path: Path) -> None:
-        found = told(ended(("noise", "-n", "3", "--run", "sleep 0.1", "--json"), tmp_path))
+    def test_wall_time(self, anywhere: Project) -> None:
+        found = anywhere.ask("noise", "-n", "3", "--run", "sleep 0.1")
         assert all(0.1 < run["value"] == pytest.approx(run["seconds"], abs=1e-5) for run in found["runs"])
         assert found["direction"] == "minimize"
         assert "minimum of several runs" in found["advice"][-1]
 
-    def test_a_first_run_without_a_number_is_told_with_what_it_printed(self, tmp_path: Path) -> None:
+    def test_a_first_run_without_a_number_is_told_with_what_it_printed(self, anywhere: Project) -> None:
         for arguments, said in (
             (("echo y3; exit 3", "--regex", r"y(\d)"), "the command ended with 3"),
             (("echo half; sleep 60", "--timeout", "0.2s"), "ran past its limit, 0.2s"),
@@ -157,16 +158,16 @@ class TestOfAnyCommand:
             (("echo text", "--query", "loss"), "what it printed is not JSON"),
             (("echo NaN", "--regex", "(.+)"), "is nan"),
         ):
-            told = ended(("noise", "--run", *arguments), tmp_path)
-            assert (told.exit_code, told.stdout) == (1, "") and said in told.stderr and "  | " in told.stderr
+            told = anywhere.fail(1, "noise", "--run", *arguments)
+            assert said in told and "  | " in told
 
-    def test_failures_after_the_first_run_are_counted_and_three_end_it(self, tmp_path: Path) -> None:
+    def test_failures_after_the_first_run_are_counted_and_three_end_it(self, anywhere: Project) -> None:
         command = 'echo >> "$HOME/j"; n=$(wc -l < "$HOME/j"); echo y$n; test $n -lt 3'
-        ended_here = ended(("noise", "--run", command, "--regex", r"y(\d+)", "--json"), tmp_path)
-        found = told(ended_here)
+        ended_here = anywhere.run("noise", "--run", command, "--regex", r"y(\d+)", "--json")
+        found = json.loads(ended_here.stdout)
         assert (ended_here.exit_code, len(found["runs"]), len(found["failures"])) == (1, 2, 3)
 
-    def test_what_makes_no_sense_is_refused(self, tmp_path: Path) -> None:
+    def test_what_makes_no_sense_is_refused(self, anywhere: Project) -> None:
         for arguments, said in (
             (("--run", "true", "--query", "x", "--regex", "(x)"), "--regex and --query: one of them"),
             (("--run", "true", "--direction", "maximize"), "the shorter is better"),
@@ -179,8 +180,7 @@ class TestOfAnyCommand:
             (("-n", "1", "--run", "true"), "two runs at least"),
             (("--regex", "(x)"), "--regex is for --run"),
         ):
-            refused = ended(("noise", *arguments), tmp_path)
-            assert (refused.exit_code, refused.stdout) == (2, "") and said in refused.stderr, refused
+            assert said in anywhere.fail(2, "noise", *arguments)
 
 
 @pytest.mark.parametrize(("variable", "is_colored"), [("COLORTERM", True), ("NO_COLOR", False)])

@@ -57,10 +57,9 @@ def answers_in_flags(options: Options, folder: Path) -> dict[str, Any]:
     return given | ({"metric": name} if name else {})
 
 
-def first_answers(
-    options: Options, path: Path, is_left: bool, given: dict[str, Any], questions: interview.Interview
-) -> Answers:
+def first_answers(options: Options, path: Path, is_left: bool, questions: interview.Interview) -> Answers:
     """The answers for the first measurement; without a terminal or ``--yes`` those of flags alone."""
+    given = answers_in_flags(options, path.parent)
     if is_left:
         return replace(first_manifest.answers_in(path), **given)
     guess, asks = guess_answers(path.parent, questions.paths), _asks(options)
@@ -144,7 +143,7 @@ def run(options: Options) -> None:
     refuse((path.exists() and not is_left, f"{path} is there already", "edit it, or: goalseek -m NAME init"))
     questions, program = interview.Interview(path.parent, interview.committed_files(path.parent)), None
     try:
-        answers = first_answers(options, path, is_left, answers_in_flags(options, path.parent), questions)
+        answers = first_answers(options, path, is_left, questions)
         loaded, measurement, uncommitted = _measure_until_number(options, path, answers, questions)
     except (KeyboardInterrupt, Interrupted) as error:
         if path.exists():
