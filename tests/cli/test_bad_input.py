@@ -403,7 +403,7 @@ def test_a_script_that_is_not_committed_is_named_where_a_command_needs_it(projec
     doctor = project.run("doctor", "--quick")
     assert doctor.exit_code == 1 and f"✗ provider     {missing}" in doctor.stdout
     refused(project, 3, missing, "commit it")
-    assert project.run("baseline").exit_code == 0
+    project.check("baseline")
     project.commit()
     assert project.run("doctor", "--quick").exit_code == 0, "HEAD's is run: no baseline has to adopt it"
     assert project.climb()[-1]["outcome"] == "kept"
@@ -415,7 +415,7 @@ def test_a_script_that_is_not_committed_is_named_where_a_command_needs_it(projec
     later = "tool.sh was committed after the baseline, and the agent's tree is that of the climb"
     remedy = "goalseek baseline --from HEAD takes it into the climb; or keep it outside of the repository"
     assert stopped.exit_code == 3 and later in stopped.stderr and remedy in stopped.stderr
-    assert project.run("baseline", "--from", "HEAD").exit_code == 0
+    project.check("baseline", "--from", "HEAD")
     assert project.climb()[-1]["outcome"] == "kept"
 
 

@@ -159,8 +159,7 @@ def test_no_command_of_a_template_shows_hidden_files_to_code_and_the_number_is_o
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_doctor_accepts_it_and_it_climbs_at_once(case: Case, name: str) -> None:
     ours = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
-    begun = case.run("init", "--template", name)
-    assert begun.exit_code == 0 and "goalseek doctor, then goalseek iterate -n 20" in begun.stdout
+    assert "goalseek doctor, then goalseek iterate -n 20" in case.check("init", "--template", name)
     assert case.git("rev-list", "--count", "main") == "1" and case.git("status", "--porcelain") == ""
     examined = case.run("doctor", variables=ours)
     assert examined.exit_code == 0 and "✗" not in examined.stdout, examined.stdout
@@ -173,8 +172,7 @@ def test_doctor_accepts_it_and_it_climbs_at_once(case: Case, name: str) -> None:
 
 def test_in_a_repository_the_files_are_left_to_the_user_and_none_is_overwritten(case: Case) -> None:
     case.git("init", "--quiet", "--initial-branch=main")
-    begun = case.run("init", "--template", "text")
-    assert begun.exit_code == 0 and "git add goalseek.toml hidden rules.txt && git commit" in begun.stdout
+    assert "git add goalseek.toml hidden rules.txt && git commit" in case.check("init", "--template", "text")
     assert case.git("status", "--porcelain").split() == ["??", "goalseek.toml", "??", "hidden/", "??", "rules.txt"]
     (case.folder / "rules.txt").write_text("mine\n")
     (case.folder / "goalseek.toml").unlink()

@@ -53,11 +53,10 @@ def iterate(project: Project, count: int = 1) -> list[dict[str, Any]]:
 
 
 def test_directions_reach_prompt_brief_and_record_in_their_range(project: Project, agent: Agent) -> None:
-    assert project.run("direct", "first", "--to", "1").exit_code == 0
+    project.check("direct", "first", "--to", "1")
     assert project.git("status", "--porcelain") == ""
     iterate(project)
-    made = project.run("direct", TEXT)
-    assert (made.exit_code, made.stdout) == (0, f"direction 2, from iteration 2: {TEXT}\n")
+    assert project.check("direct", TEXT) == f"direction 2, from iteration 2: {TEXT}\n"
     project.run("direct", "early", "--to", "2")
     project.run("direct", "late", "--from", "3", "--to", "3")
     records = iterate(project, 3)
@@ -77,13 +76,13 @@ def test_the_list_shows_what_holds_and_no_number_is_used_again(project: Project,
     ]
     project.run("direct", "\x1b[2Jcleared")
     assert project.run("direct", "--list").stdout.splitlines()[2].endswith("\ufffd[2Jcleared")
-    assert project.run("direct", "--drop", "3").exit_code == 0
+    project.check("direct", "--drop", "3")
     listed = [json.loads(line) for line in project.run("direct", "--list", "--json").stdout.splitlines()]
     assert listed[1] == {"number": 2, "text": "only now", "first": 2, "last": 4}
 
     assert project.ask("direct", "--drop", "2") == {"dropped": 2}
     iterate(project)
-    assert project.run("direct", "--drop", "1").exit_code == 0
+    project.check("direct", "--drop", "1")
     assert project.run("direct", "--list").stdout == ""
     iterate(project)
     assert [agent.directions(iteration) for iteration in (1, 2)] == [[TEXT], []]

@@ -69,7 +69,7 @@ def test_the_number_is_shown_and_the_manifest_passes_doctor(case: Case) -> None:
     examined = case.run("doctor")
     assert examined.exit_code == 0, examined.stdout
     assert kinds(case) == ["measurement"] * 2, "init's number is one of the two"
-    assert case.run("baseline").exit_code == 0
+    case.check("baseline")
     assert kinds(case) == [*["measurement"] * 2, "run", "iteration"]
     assert case.count() == 0, "nothing is written outside of the sandbox"
     (case.folder / "answer.txt").write_text("6\n")
@@ -103,7 +103,7 @@ def test_quick_doctor_and_a_climb_follow_at_once(case: Case) -> None:
     assert f"{said}, then goalseek iterate --provider tune" in case.check("init", *FLAGS)
     (case.folder / "goalseek.toml").unlink()
     case.commit()
-    assert case.run("init", *FLAGS, "--provider", "tune").exit_code == 0
+    case.check("init", *FLAGS, "--provider", "tune")
     quick = case.run("doctor", "--quick")
     assert quick.exit_code == 0, quick.stdout
     assert "!" not in [line[0] for line in quick.stdout.splitlines() if " provider " in line]
@@ -184,7 +184,7 @@ def test_without_a_repository_or_a_commit(case: Case, tmp_path: Path) -> None:
 
 
 def test_the_metric_as_a_sentence_and_a_query(case: Case) -> None:
-    assert case.run("init", *FLAGS[:6], "--metric", r"minimise marks /score: (\S+)/").exit_code == 0
+    case.check("init", *FLAGS[:6], "--metric", r"minimise marks /score: (\S+)/")
     assert written(case)["metric"] == {"name": "marks", "direction": "minimize", "regex": r"score: (\S+)"}
     (case.folder / "goalseek.toml").unlink()
     judge(case, 'read value < answer.txt; echo "{\\"test\\": $value}" > $GOALSEEK_RUN_DIR/metrics.json\n')
@@ -193,7 +193,7 @@ def test_the_metric_as_a_sentence_and_a_query(case: Case) -> None:
     assert json.loads(shown)["value"] == 5
     assert written(case)["metric"] == {"direction": "minimize", "query": "test"}
     (case.folder / "goalseek.toml").unlink()
-    assert case.run("init", *words, "maximise points", "--query", "test").exit_code == 0
+    case.check("init", *words, "maximise points", "--query", "test")
     assert written(case)["metric"] == {"name": "points", "direction": "maximize", "query": "test"}
 
 
@@ -594,7 +594,7 @@ def test_a_program_is_timed_on_hidden_input(case: Case) -> None:
     ended = case.run("init", *words, "--score", "time sh app < hidden/input.txt")
     assert ended.exit_code == 2 and "no outputs are named: sh app < hidden/input.txt gets only" in ended.stderr
     edit(case, "once = true", 'once = true\noutputs = ["app"]')
-    assert case.run("init").exit_code == 0
+    case.check("init")
     (case.folder / "goalseek.toml").unlink()
     case.check("init", *words, "--score", "time ./app < hidden/input.txt")
     assert written(case)["verify"] == [

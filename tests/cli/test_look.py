@@ -150,7 +150,7 @@ class TestStatus:
         climbed.write({"answer.json": answer(1, size=9)})
         climbed.commit("a change of the user's")
         assert "climbs from it, and leaves the kept changes" in climbed.run("status").stdout
-        assert climbed.run("baseline", "--from", "HEAD").exit_code == 0
+        climbed.check("baseline", "--from", "HEAD")
         climbed.write({"answer.json": answer(1, size=8)})
         climbed.commit("another change of the user's")
         shown = climbed.run("status").stdout
@@ -199,12 +199,11 @@ class TestLog:
 
     def test_jsonl_and_csv_are_written_to_a_file(self, climbed: Project, tmp_path: Path) -> None:
         file = tmp_path / "kept.jsonl"
-        ended = climbed.run("log", "--outcome", "kept", "-o", str(file))
-        assert (ended.exit_code, ended.stdout) == (0, "")
+        assert climbed.check("log", "--outcome", "kept", "-o", str(file)) == ""
         expected = [record for record in climbed.iterations() if record["outcome"] == "kept"]
         assert [json.loads(line) for line in file.read_text().splitlines()] == expected
         file = tmp_path / "all.csv"
-        assert climbed.run("log", "-o", str(file)).exit_code == 0
+        climbed.check("log", "-o", str(file))
         with file.open(newline="") as opened:
             found = list(csv.DictReader(opened))
         assert [(int(row["iteration"]), row["outcome"], row["reason"]) for row in found] == OUTCOMES
@@ -279,7 +278,7 @@ class TestShow:
 
     def test_files_copies_the_candidate_and_the_metrics(self, climbed: Project, tmp_path: Path) -> None:
         folder = tmp_path / "taken"
-        assert climbed.run("show", "5", "--files", str(folder)).exit_code == 0
+        climbed.check("show", "5", "--files", str(folder))
         found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
         assert found == {"snapshot/answer.json", "measurements/1/metrics.json"}
         assert (folder / "snapshot/answer.json").read_text() == answer(3)

@@ -71,7 +71,7 @@ class TestOfAProject:
         assert found["commit"] == kept["commit_hash"]
         assert all(run["value"] > 7 for run in found["runs"])
         assert kept["runs"][0]["seed"] not in [run["seed"] for run in found["runs"]]
-        assert noisy.run("audit").exit_code == 0
+        noisy.check("audit")
 
     def test_figures_are_as_json_what_they_are_in_words(self, noisy: Project) -> None:
         noisy.set_manifest({"metric": {"direction": "maximize", "query": "score", "min_delta": "2%"}})

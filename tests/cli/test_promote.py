@@ -155,7 +155,7 @@ class TestWhatItMakes:
     def test_after_further_baselines_and_merges_what_is_new_goes_home_and_no_revert(self, climbed: Project) -> None:
         climbed.write({"other.txt": "the ruler changed\n"})
         head = climbed.commit("a new ruler")
-        assert climbed.run("baseline").exit_code == 0
+        climbed.check("baseline")
         assert climbed.climb("iterate")[-1]["outcome"] == "kept"
         answer = climbed.ask("promote")
         assert [commit["iterations"] for commit in answer["commits"]] == [[1], [3], [5], [7]]
@@ -169,7 +169,7 @@ class TestWhatItMakes:
         assert subjects(climbed, "main..better") == [*SUBJECTS, "Further"]
         assert tree(climbed, "better") == tree(climbed, climbed.iterations()[-1]["commit_hash"])
         climbed.git("merge", "--quiet", "--ff-only", "better")
-        assert climbed.run("baseline").exit_code == 0
+        climbed.check("baseline")
         climbed.climb("iterate")
         promote(climbed, "--branch", "again")
         assert subjects(climbed, "again") == ["start", "a new ruler", *SUBJECTS, "Further", "Further"]
@@ -180,7 +180,7 @@ class TestWhatItMakes:
         climbed.git("switch", "--quiet", "--force", "main")
         climbed.write({"src/page.txt": "another page\n"})
         head = climbed.commit("other code")
-        assert climbed.run("baseline", "--from", "main").exit_code == 0
+        climbed.check("baseline", "--from", "main")
         climbed.climb("iterate")
         answer = climbed.ask("promote")
         assert ([commit["iterations"] for commit in answer["commits"]], answer["base"]) == ([[11]], head)
@@ -347,7 +347,7 @@ class TestBases:
         clone = Project(place, place)
         clone.git("fetch", "--quiet", "origin", "refs/goalseek/*:refs/goalseek/*")
         clone.manifest.write_text(climbed.manifest.read_text())
-        assert clone.run("audit", "--rebuild").exit_code == 0
+        clone.check("audit", "--rebuild")
         promote(clone, "--onto", "main", "--branch", "better", "--patch", str(tmp_path / "home.patch"))
         clone.git("switch", "--quiet", "--create", "mailed")
         clone.git("am", "--quiet", "--keep", "--keep-cr", str(tmp_path / "home.patch"))
@@ -405,7 +405,7 @@ class TestNames:
         assert odd.climb()[1]["outcome"] == "kept", odd.iterations()[1]["why"]
         best = tree(odd, odd.iterations()[1]["commit_hash"])
         assert "120000" in best and "100755" in best
-        assert odd.run("audit").exit_code == 0
+        odd.check("audit")
         patch = tmp_path / "home.patch"
         promote(odd, "--branch", "better", "--patch", str(patch))
         odd.git("switch", "--quiet", "--create", "mailed", "main")

@@ -80,7 +80,7 @@ def test_where_nothing_is_running_it_leaves_everything_as_it_is_and_a_program_ge
 @pytest.mark.slow
 def test_a_request_that_a_kill_left_behind_does_not_stop_the_next_one(waiting: Project) -> None:
     started = started_and_waiting(waiting)
-    assert waiting.run("stop").exit_code == 0
+    waiting.check("stop")
     started.kill()
     started.communicate(timeout=120)
     assert request_of(waiting).exists()
@@ -93,13 +93,13 @@ def test_a_request_that_a_kill_left_behind_does_not_stop_the_next_one(waiting: P
 @pytest.mark.slow
 def test_a_request_for_another_run_is_ignored_and_removed(waiting: Project, change: dict[str, str] | None) -> None:
     started = started_and_waiting(waiting)
-    assert waiting.run("stop").exit_code == 0
+    waiting.check("stop")
     request = json.loads(request_of(waiting).read_text())
     request_of(waiting).write_text("torn" if change is None else json.dumps({**request, **change}))
     home("go").touch()
     until(lambda: len(waiting.iterations()) >= 5)
     assert not request_of(waiting).exists()
-    assert waiting.run("stop").exit_code == 0
+    waiting.check("stop")
     _, stderr = started.communicate(timeout=30)
     assert started.returncode == 0 and "goalseek stop asked for it" in stderr
 

@@ -59,7 +59,7 @@ def test_records_that_only_git_has_are_told_of_wherever_they_are_missed(played: 
         assert ended.exit_code == 2 and words in ended.stderr, ended
     assert words in project.run("log").stderr
     assert words in project.run("promote").stderr
-    assert project.run("audit", "--rebuild").exit_code == 0
+    project.check("audit", "--rebuild")
     assert results.read_bytes() == after
     assert "goalseek iterate goes on" in next_of(project)
 
