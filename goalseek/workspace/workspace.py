@@ -43,11 +43,9 @@ class Workspace:
     def __init__(self, folder: Path, objects: Objects, plan: TreePlan, build_context: TreeUpdateContext) -> None:
         self.root = folder
         self._objects = objects
+        self._plan = plan
         self._is_seen = plan.scope.seen_by("agent")
-        self._proposer = plan.proposer
-        self._scope_key = plan.scope_key + (digest_of(self._proposer) if self._proposer else "")
-        self._links = plan.links
-        self._mount_points = plan.mount_points
+        self._scope_key = plan.scope_key + (digest_of(plan.proposer) if plan.proposer else "")
         self._build_context = build_context
         self._cache: dict[str, tuple[str, Any]] = {}
         self._pristine = folder.with_name(folder.name + ".git")
@@ -58,7 +56,7 @@ class Workspace:
             lambda path, entry: objects.read(entry.blob),
             objects.fill,
             {".git"}.__contains__,
-            self._mount_points,
+            plan.mount_points,
         )
         self.git_folder = Checkout(
             folder / ".git",
@@ -92,7 +90,7 @@ class Workspace:
             self._store = self._open_store()
             config = self._pristine / "config"
             config.write_text(config.read_text().replace("bare = true", _CORE_SETTINGS) + _SETTINGS)
-            excluded = (*self._links, *sorted(self._mount_points))
+            excluded = (*self._plan.links, *sorted(self._plan.mount_points))
             lines = (f"{literal_pattern(path)}\n" for path in excluded)
             (self._pristine / "info" / "exclude").write_text("".join(lines))
             (self._pristine / "HEAD").write_text(f"ref: {_BRANCH}\n")
@@ -151,8 +149,8 @@ class Workspace:
     def _apply(self, agent_commit: AgentCommit) -> None:
         *_, tree_before, parent = self._tree_label()
         new_tree = agent_commit.tree
-        if self._proposer:
-            new_tree = self._objects.splice(new_tree, self._proposer)
+        if self._plan.proposer:
+            new_tree = self._objects.splice(new_tree, self._plan.proposer)
         changed: dict[str, Entry | None]
         if not tree_before:
             entries = self._objects.visible_files(new_tree, self._is_seen)
@@ -176,6 +174,6 @@ class Workspace:
         if tree_before:
             self.tree.update(changed, label)
             return
-        self.tree.build({**{path: entry for path, entry in changed.items() if entry}, **self._links}, label)
+        self.tree.build({**{path: entry for path, entry in changed.items() if entry}, **self._plan.links}, label)
         with contextlib.suppress(GitFailed):  # only so that the agent's first git status is quick
             self._store.git("update-index", "-q", "--refresh", variables=variables)
