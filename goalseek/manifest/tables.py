@@ -18,7 +18,7 @@ FRESH = "fresh"  # in search.rotate: the provider itself, without its session
 
 
 class ProjectTable(Struct, frozen=True, kw_only=True):
-    """Whose number is climbed: the name, the repository, and the instructions for the agent."""
+    """The project: its name, its repository, and the instructions for the agent."""
 
     name: form.Name
     """The project's name, after which the branch `goalseek/<name>` and the folder of its records are called.
@@ -89,10 +89,10 @@ class VerifyCommand(Struct, frozen=True, kw_only=True):
     output_max: form.Size = 2 * 2**30
     """How large the outputs of the command may be, together. Example: `output_max = "500MiB"`"""
     once: bool = False
-    """Whether the command runs once a candidate, also where the measurement is repeated: for builds, lint and tests.
+    """Whether the command runs once a candidate, even if the measurement is repeated: for builds, lint and tests.
     Example: `once = true`"""
     keep: form.Globs = ()
-    """Build caches that outlive the command; one candidate may then influence the next, so it is weaker.
+    """Build caches that outlive the command; isolation is weaker, as one candidate may influence the next.
     Example: `keep = ["node_modules/.cache/**"]`"""
     timeout: form.Timeout = "auto"
     """How long the command may take; `auto` is three times the slowest run of the baseline, and at least a minute.
@@ -107,17 +107,17 @@ class VerifyCommand(Struct, frozen=True, kw_only=True):
 
 
 class Variables(Struct, frozen=True, kw_only=True):
-    """What the environment of programs has beside a few usual variables."""
+    """Environment variables of programs, beside a few usual ones."""
 
     pass_: form.Patterns = ()
     """Variables of your own environment that the programs get too. Example: `pass = ["CUDA_VISIBLE_DEVICES"]`"""
     set: dict[str, str] = {}
-    """Variables with values of their own; `${HOME}` and other variables of yours are replaced in them.
+    """Variables and their values, in which goalseek replaces `${HOME}` and your other variables.
     Example: `set = { OMP_NUM_THREADS = "1" }`"""
 
 
 class EnvironmentTable(Struct, frozen=True, kw_only=True):
-    """What the environments of the verifier and of the agent have beside a few usual variables."""
+    """Environment variables of the verifier and of the agent, beside a few usual ones."""
 
     verify: Variables = Variables()
     agent: Variables = Variables()
@@ -164,27 +164,27 @@ class Metric(Reading, frozen=True, kw_only=True):
     min_delta: form.LeastMargin = 0.0
     """The least gain that a kept change must have, absolute or in percent. Example: `min_delta = "0.5%"`"""
     noise: Literal["auto", "none", "always"] = "auto"
-    """When runs are repeated: `auto` where the baseline's runs differ, `always`, or `none`.
+    """When runs are repeated: `auto` if the baseline's runs differ, `always`, or `none`.
     Example: `noise = "none"`"""
     max_repeats: form.Repeats = 8
-    """How many runs a candidate gets at most where runs are repeated. Example: `max_repeats = 12`"""
+    """How many runs a candidate gets at most, if runs are repeated. Example: `max_repeats = 12`"""
     alpha: form.Alpha = None
     """The chance of keeping a change that does nothing; `auto` learns it from what was kept, within 0.01 and 0.5.
     Example: `alpha = 0.05`"""
     window: form.Positive = 30
-    """How many runs of the verifier old a run of the incumbent may be, and still count in a comparison.
+    """The age, in runs of the verifier, up to which a run of the incumbent counts in a comparison.
     Example: `window = 20`"""
     settle: form.Count = 5
     """How many pairs of baseline and best are measured afresh when a run ends; `none` measures none.
     Example: `settle = 10`"""
     examples: form.Count = None
-    """How many examples a fixed evaluation set has; a gain that luck reaches on so many is reported.
+    """How many examples a fixed evaluation set has; goalseek reports a gain that luck reaches on so many.
     Example: `examples = 500`"""
     exclusive: str = "none"
-    """A name for what one measurement at a time may use; all on this machine that give it wait for each other.
+    """The name of a resource for one measurement at a time; climbs on this machine with the same name take turns.
     Example: `exclusive = "gpu0"`"""
     allow_fixed_seed: bool = False
-    """Whether a candidate may win whose runs agree to the last bit, though those of the incumbent differ by seed.
+    """Whether a candidate may win if its runs agree to the last bit, though the incumbent's differ by seed.
     Example: `allow_fixed_seed = true`"""
 
 
@@ -202,7 +202,7 @@ class Guard(Reading, frozen=True, kw_only=True):
 
 
 class Holdout(Struct, frozen=True, kw_only=True):
-    """A number that decides nothing, and which no agent gets in any form. It is read as the metric is."""
+    """A number that decides nothing, and that no agent gets in any form. goalseek reads it like the metric."""
 
     command: str
     """The verify command that runs for the holdout alone, and whose output or time is read.
@@ -210,11 +210,11 @@ class Holdout(Struct, frozen=True, kw_only=True):
     when: Literal["end", "kept"] = "end"
     """When the number is measured: at the `end` of a run, or after each `kept` change too. Example: `when = "kept"`"""
     query: str | None = None
-    """The [JMESPath](https://jmespath.org) of the number in the JSON file, where it is not the metric's.
+    """The [JMESPath](https://jmespath.org) of the number in the JSON file, if it is not the metric's.
     Example: `query = "test.accuracy"`"""
     regex: str | None = None
-    """The regular expression that finds the number in `stdout`, or in the text that the metric is read from, where it
-    is not the metric's. Example: `regex = 'loss: ([0-9.]+)'`"""
+    """The regular expression that finds the number in `stdout`, or in the text that the metric is read from, if it is
+    not the metric's. Example: `regex = 'loss: ([0-9.]+)'`"""
 
 
 class Cheat(Struct, frozen=True, kw_only=True):
@@ -235,7 +235,7 @@ class ProviderTable(Struct, frozen=True, kw_only=True):
     timeout: form.Seconds = 1800.0
     """How long one call may take. Example: `timeout = "1h"`"""
     fallback: tuple[str | ProviderTable, ...] = ()
-    """Who is asked, in order, where this provider cannot answer: names, or tables with the same keys.
+    """Providers to ask, in order, if this one cannot answer: names, or tables with the same keys.
     Example: `fallback = ["codex"]`"""
     billing: Literal["auto", "api", "subscription"] = "auto"
     """Who pays: `subscription` costs no dollars, `api` does, and `auto` goes by the login.
@@ -243,7 +243,7 @@ class ProviderTable(Struct, frozen=True, kw_only=True):
     endpoint: form.Endpoint = None
     """The address of the model's server, in place of the agent's own. Example: `endpoint = "http://localhost:8080"`"""
     credentials: form.Patterns | None = None
-    """Variables and files of yours that the agent gets, in place of the preset's.
+    """Your variables and files that the agent gets, in place of the preset's.
     Example: `credentials = ["MY_API_KEY"]`"""
     plan: ProviderTable | None = None
     """Another provider that makes the plans: a table with these keys. Example: `plan = { name = "gemini" }`"""
@@ -264,7 +264,7 @@ class ProviderTable(Struct, frozen=True, kw_only=True):
     sampler: Literal["tpe", "cmaes", "random"] = "tpe"
     """For `tune`: how the next values are chosen. Example: `sampler = "cmaes"`"""
     seed: int = 0
-    """For `tune`: where its random numbers begin. Example: `seed = 7`"""
+    """For `tune`: the seed of its random numbers. Example: `seed = 7`"""
 
     @property
     def label(self) -> str:
@@ -273,18 +273,18 @@ class ProviderTable(Struct, frozen=True, kw_only=True):
 
 
 class ReviewTable(Struct, frozen=True, kw_only=True):
-    """An agent that gives a second opinion on what would be kept."""
+    """An agent that gives a second opinion on a change before it is kept."""
 
     provider: str | ProviderTable
     """Who reviews: a name, or a table with the keys of `[provider]`. Example: `provider = "gemini"`"""
     criteria: form.Patterns
-    """What the reviewer asks of a change, a line each. Example: `criteria = ["No test is weakened."]`"""
+    """The conditions that the reviewer checks, a line each. Example: `criteria = ["No test is weakened."]`"""
     max_cycles: form.Positive = 3
     """How often a change may go back to its author. Example: `max_cycles = 1`"""
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """What a model costs, where its agent does not say so."""
+    """The price of a model, if its agent reports no cost."""
 
     model: str
     """The model's name, as records have it. Example: `model = "gpt-5-codex"`"""
@@ -302,7 +302,7 @@ class Budget(Struct, frozen=True, kw_only=True):
     iterations: form.Count = None
     """How many iterations there may be. Example: `iterations = 200`"""
     time: form.Seconds = None
-    """How much active time may be spent; waiting for a provider and interruptions are not in it.
+    """How much active time may be spent, without waits for a provider and interruptions.
     Example: `time = "8h"`"""
     tokens: form.Count = None
     """How many tokens agents may use: input, cached and output together. Example: `tokens = 2_000_000`"""
@@ -328,15 +328,15 @@ class Limits(Budget, frozen=True, kw_only=True):
 
 
 class Search(Struct, frozen=True, kw_only=True):
-    """How the next proposal is looked for, and what is tried beside it."""
+    """Which providers take turns, and whether near misses are tried together."""
 
     rotate: tuple[str | ProviderTable, ...] = ()
-    """Who proposes in turn with `provider` after a plateau: names, or tables with the same keys; `fresh` is the same
-    provider without its session. Example: `rotate = ["codex"]`"""
+    """Providers that take turns with `provider` after a plateau: names, or tables with the same keys; `fresh` is the
+    same provider without its session. Example: `rotate = ["codex"]`"""
     plateau: form.Positive = 20
     """After how many iterations without a kept change the next of `rotate` takes its turn. Example: `plateau = 30`"""
     stack: Literal["auto", "always", "none"] = "auto"
-    """Whether rejected near misses of the same code are tried together, which asks no agent: `auto` where the metric is
+    """Whether rejected near misses of the same code are tried together, without an agent: `auto` if the metric is
     noisy, `always`, or `none`. Example: `stack = "none"`"""
 
 
@@ -350,15 +350,15 @@ class Parallel(Struct, frozen=True, kw_only=True):
     benches: form.Benches = 1
     """How many measurements are made at once. Example: `benches = 4`"""
     landings: form.Positive = 3
-    """After how many measurements that came too late, because another winner landed meanwhile, a winner is given up.
+    """How many times another winner may land first before goalseek gives up a winner.
     Example: `landings = 5`"""
 
 
 class SandboxTable(Struct, frozen=True, kw_only=True):
-    """How agent and candidate are kept apart from the rest of the machine."""
+    """The isolation of agent and candidate from the rest of the machine."""
 
     mode: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
-    """How programs are kept apart: the best of the levels that works here, or the one that is named.
+    """The level of isolation: `auto` is the best one that works here.
     Example: `mode = "landlock"`"""
     agent_network: bool = True
     """Whether the agent may use the network. Example: `agent_network = false`"""
@@ -367,7 +367,7 @@ class SandboxTable(Struct, frozen=True, kw_only=True):
     read: form.Patterns = ()
     """More paths of this machine that programs may read. Example: `read = ["~/.cache/huggingface"]`"""
     cache: form.Patterns = ()
-    """Folders that goalseek keeps between measurements; one candidate may then influence the next, so it is weaker.
+    """Folders that goalseek keeps between measurements; isolation is weaker, as one candidate may influence the next.
     Example: `cache = ["~/.cache/ccache"]`"""
     devices: form.Devices = "auto"
     """Devices that verify commands may use; `auto` is the graphics cards. Example: `devices = ["/dev/nvidia0"]`"""
@@ -381,10 +381,10 @@ class ApproveTable(Struct, frozen=True, kw_only=True):
 
 
 class NotifyTable(Struct, frozen=True, kw_only=True):
-    """A program that is told of a kept change, a spent budget, a question and the end, as JSON on its stdin."""
+    """A program that gets each event as JSON: a kept change, a limit nearly spent, a question, and the end."""
 
     command: form.Patterns | None = None
-    """The program that is told; it gets one JSON object on its standard input.
+    """The program; it gets one JSON object per event on its standard input.
     Example: `command = ["sh", "-c", "cat >> ~/goalseek.jsonl"]`"""
 
 
@@ -392,11 +392,11 @@ class LogTable(Struct, frozen=True, kw_only=True):
     """Where records and artifacts lie, and how many stay."""
 
     branch_prefix: form.BranchPrefix = "goalseek"
-    """What the name of the branch that shows the climb begins with. Example: `branch_prefix = "climbs"`"""
+    """The beginning of the name of the climb's branch. Example: `branch_prefix = "climbs"`"""
     home: form.FolderPath = ".goalseek"
     """The folder of records and artifacts, in the manifest's folder. Example: `home = "experiments"`"""
     keep_runs: form.Count = 500
-    """How many artifact folders stay, the newest; records stay all. Example: `keep_runs = 50`"""
+    """How many artifact folders stay, the newest ones; all records stay. Example: `keep_runs = 50`"""
     keep_outputs: Literal["best", "none", "kept"] = "best"
     """Whose `outputs` stay: those of the `best`, of every `kept` change, or of `none`.
     Example: `keep_outputs = "kept"`"""

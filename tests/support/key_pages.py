@@ -28,13 +28,13 @@ The manifest is the file `goalseek.toml`. All paths and globs in it are relative
 * `goalseek help scope.share` explains one key.
 * `goalseek manifest show` prints your manifest with every default, `goalseek manifest schema` the JSON Schema.
 
-The hidden and read-only files, the keys of this page and of `manifest-metric` that make the number, and `[holdout]` are
-pinned when the baseline is made: `goalseek status` names what differs since, and `goalseek baseline` adopts it.
+The baseline pins the hidden and read-only files, the keys of this page and of `manifest-metric` that make the number, and
+`[holdout]`. `goalseek status` names later differences, and `goalseek baseline` adopts them.
 """,
     "manifest-metric": """\
 # Keys of the manifest: the number
 
-Which number is to become better, and what else has to hold.
+The number that is to become better, and its conditions.
 
 `goalseek help manifest` has the files and commands, `goalseek help noise` says when a change is kept.
 """,
