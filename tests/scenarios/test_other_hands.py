@@ -278,14 +278,14 @@ def test_what_a_prune_removed_that_looked_before_the_refs_moved_comes_back(waiti
 @pytest.mark.parametrize("command, pause", [("gc --quiet --prune=now", 0.1), ("prune --expire=now", 0.0)])
 def test_a_climb_goes_on_beside_a_git_that_prunes_all_the_time(waiting: Project, command: str, pause: float) -> None:
     home("go").touch()
-    climb = waiting.start("iterate", "-n", "25")
+    climb = waiting.start("iterate", "-n", "12")
     deadline = time.monotonic() + 300
     while climb.poll() is None and time.monotonic() < deadline:
         subprocess.run(["git", *command.split()], cwd=waiting.top, capture_output=True, timeout=120)
         time.sleep(pause)
     assert climb.returncode == 0, climb.communicate(timeout=120)
     climb.communicate(timeout=120)
-    assert [record["iteration"] for record in waiting.climb()] == list(range(27))
+    assert [record["iteration"] for record in waiting.climb()] == list(range(14))
     waiting.git("gc", "--quiet")
     audit(waiting)
 
