@@ -62,7 +62,8 @@ def _installs_for(program: Path | None, policy: SandboxPolicy) -> Iterator[Path]
 
 
 def _installs_in(environment: Path, top: Path) -> Iterator[Path]:
-    for site in (environment, *(site for pattern in _SITE_FOLDERS for site in environment.glob(pattern))):
+    found = (site for pattern in _SITE_FOLDERS for site in sorted(environment.glob(pattern)))  # lib before lib64
+    for site in (environment, *found):
         for path in (*site.glob("*.pth"), *site.glob("*.egg-link")):
             lines = path.read_text("utf-8", "replace").splitlines()
             if any(_is_inside(line.strip(), top) for line in lines if line.strip() and not line.startswith("import")):

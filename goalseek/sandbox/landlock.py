@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import functools
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -69,16 +68,6 @@ def launch_under_landlock(view: View, arguments: Sequence[str], environment: Map
     if needs_owner_capabilities(view):
         restriction.append("--keep-owner-rights")
     return Launch(tuple(arguments), variables, folder, restriction=tuple(restriction))
-
-
-def standalone_command(launch: Launch) -> tuple[str, ...]:
-    """For a caller without a reaper."""
-    return (*_starter(), *launch.restriction, "--", *launch.arguments) if launch.restriction else launch.arguments
-
-
-def _starter() -> tuple[str, ...]:
-    code = f"import sys; sys.path.append(sys.argv[1]); from {landlock_exec.__name__} import main; main()"
-    return (sys.executable, "-I", "-S", "-c", code, str(Path(__file__).parents[2]))
 
 
 def _link_from_home(view: View) -> None:

@@ -1,7 +1,7 @@
 """Restricts this process with Landlock and seccomp, then executes a program; imports little.
 
 The reaper calls it in its fork: the start of an interpreter takes longer than all else. Options: ``--read PATH``,
-``--write PATH``, ``--no-tcp``, ``--scope-only``, ``--keep-owner-rights``, then ``--`` and the program.
+``--write PATH``, ``--no-tcp``, ``--scope-only``, ``--keep-owner-rights``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ TCP = 3
 ABSTRACT_SOCKETS, SIGNALS = 1, 2
 PARENT_DEATH_SIGNAL, DROP_BOUNDING, NO_NEW_PRIVILEGES, SUBREAPER, AMBIENT, AMBIENT_CLEAR = 1, 24, 38, 36, 47, 4
 OWNER_CAPABILITIES = (1, 3)  # CAP_DAC_OVERRIDE, CAP_FOWNER
-CANNOT_START = 126
 LOAD, AND, EQUAL, RETURN = 0x20, 0x54, 0x15, 0x06  # of the machine that runs seccomp's filters
 ALLOW, REFUSE = 0x7FFF0000, 0x00050001  # the latter with EPERM
 X32_BIT = 0x40000000  # a second set of numbers for the same calls
@@ -145,15 +144,3 @@ def execute(command: list[str], environment: dict[str, str]) -> None:
         except OSError as error:
             failure = error
     raise failure
-
-
-def main() -> None:
-    """The probe of a level."""
-    end = sys.argv.index("--")
-    command = sys.argv[end + 1 :]
-    try:
-        restrict(sys.argv[2:end])
-        execute(command, dict(os.environ))
-    except OSError as error:
-        os.write(2, f"goalseek: cannot start {command[0]}: {error}\n".encode("utf-8", "replace"))
-    os._exit(CANNOT_START)

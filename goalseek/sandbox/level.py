@@ -11,13 +11,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from goalseek import process
 from goalseek.disk import add_own
 from goalseek.errors import GoalseekError
 from goalseek.sandbox import bubblewrap, landlock, landlock_exec
 from goalseek.sandbox.bubblewrap import launch_in_bubblewrap
 from goalseek.sandbox.executables import resolve_links
 from goalseek.sandbox.landlock import launch_under_landlock
+from goalseek.sandbox.supervisor import Supervisor
 from goalseek.sandbox.view import Launch, Mount, View, read_setting
 from goalseek.values import StopReason
 
@@ -129,14 +129,16 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
         command = ["sh", "-c", script, "sh", str(canary)]
         try:
             launch = _LAUNCHERS[name](view, command, {"PATH": os.defpath}, folder / "tree")
-            answer = process.run(landlock.standalone_command(launch), launch.environment, folder=launch.folder)
+            with Supervisor(f"probe-{os.getpid()}") as programs:
+                answer = programs.run(launch)
         except FileNotFoundError as error:
             return f"there is no program {error.filename or error}"
         except OSError as error:
-            return str(error)
+            is_refused = name == "landlock"  # by the kernel
+            return f"goalseek: cannot start sh: [Errno {error.errno}] {error.strerror}" if is_refused else str(error)
         if canary.read_text() != "secret\n" or b"secret" in answer.stdout:
             return _UNTRUE
         if answer.stdout != b"open\n" or not (folder / "tree" / "written").exists():
             lines = answer.stderr.decode("utf-8", "replace").strip().splitlines()
-            return lines[0] if lines else f"the probe ended with {answer.returncode}"
+            return lines[0] if lines else f"the probe ended with {answer.exit_code}"
     return None

@@ -18,11 +18,11 @@ from msgspec import Struct
 from goalseek import process
 from goalseek.locks import open_lock, try_lock
 from goalseek.sandbox import reaper
-from goalseek.sandbox.landlock_exec import CANNOT_START
 from goalseek.sandbox.view import Launch
 
 GRACE_SECONDS = reaper.GRACE_SECONDS
 PROGRAMS_LOCK = "programs.lock"
+CANNOT_START = 126
 _KILLED_IN_CAGE = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 LOST = -9  # exit code of a program whose end nobody saw, because the reaper itself was killed
 KEPT_BYTES = 4 * 2**20

@@ -1,8 +1,10 @@
 """The level of the sandbox is found out by doing, and said in words."""
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -77,9 +79,10 @@ def test_one_that_does_not_do_its_work_is_not_believed_and_looked_for_once(
 
 def test_without_both_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(landlock, "_starter", lambda: ["/bin/sh", "-c", "echo 'no Landlock' >&2; exit 126"])
+    monkeypatch.setitem(level._LAUNCHERS, "landlock", Mock(side_effect=OSError(errno.ENOSYS, "no Landlock")))
     found = probe()
-    assert found == SandboxLevel("none", ("bubblewrap: there is no program bwrap", "landlock: no Landlock"))
+    reasons = ("bubblewrap: there is no program bwrap", "landlock: goalseek: cannot start sh: [Errno 38] no Landlock")
+    assert found == SandboxLevel("none", reasons)
     assert "it can read the repository, hidden files included, by its path" in found.not_enforced()
     with pytest.raises(GoalseekError, match="cannot be had here: there is no program bwrap") as refused:
         probe("bubblewrap")

@@ -219,9 +219,9 @@ def without_sandboxes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "bwrap").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     (folder / "sitecustomize.py").write_text(
-        "import importlib.util, sys\n"
-        "from goalseek.sandbox import landlock\n"
-        "landlock._starter = lambda: ('/bin/sh', '-c', \"echo 'no Landlock' >&2; exit 126\")\n"
+        "from unittest.mock import Mock\n"
+        "from goalseek.sandbox import level\n"
+        "level._LAUNCHERS['landlock'] = Mock(side_effect=OSError(38, 'no Landlock'))\n"
     )
     monkeypatch.setenv("PYTHONPATH", f"{folder}:{os.environ.get('PYTHONPATH', '')}")
 
