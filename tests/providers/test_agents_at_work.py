@@ -136,7 +136,7 @@ def test_a_key_that_an_agent_or_a_reviewer_wrote_into_its_home_is_gone_with_the_
     assert not [place for place, content in everything_written(project) if KEY.encode() in content]
 
 
-@pytest.mark.parametrize("options", [("--for", "2s"), ()])
+@pytest.mark.parametrize("options", [("--for", "5s"), ()])
 def test_a_key_in_the_home_of_an_agent_that_was_ended_is_gone_and_its_session_stays(
     fake: Fakes, agents: Projects, monkeypatch: pytest.MonkeyPatch, isolated: Path, options: tuple[str, ...]
 ) -> None:
