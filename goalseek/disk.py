@@ -248,9 +248,11 @@ def _is_folder(name: str, folder: int) -> bool:
         return False
 
 
-def open_folder(folder: str | Path, below: int | None = None) -> AbstractContextManager[int]:
+@contextlib.contextmanager
+def open_folder(folder: str | Path, below: int | None = None) -> Iterator[int]:
     """Of goalseek's own: its owner gets all permissions. ``below`` is for a relative name. Raises OSError for links."""
-    return _closing(_open_part(folder, _FOLDER | os.O_NOFOLLOW, below))
+    with _closing(_open_part(folder, _FOLDER | os.O_NOFOLLOW, below)) as descriptor:
+        yield descriptor
 
 
 def _open_part(name: str | Path, flags: int, below: int | None = None, is_ours: bool = True) -> int:
