@@ -169,7 +169,7 @@ class Metric(Reading, frozen=True, kw_only=True):
     max_repeats: form.Repeats = 8
     """How many runs a candidate gets at most, if runs are repeated. Example: `max_repeats = 12`"""
     alpha: form.Alpha = None
-    """The chance of keeping a change that does nothing; `auto` learns it from what was kept, within 0.01 and 0.5.
+    """The chance of keeping a change that does nothing; `auto` learns it from the kept changes, within 0.01 and 0.5.
     Example: `alpha = 0.05`"""
     window: form.Positive = 30
     """The age, in runs of the verifier, up to which a run of the incumbent counts in a comparison.

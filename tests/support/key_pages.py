@@ -41,7 +41,7 @@ The number that is to become better, and its conditions.
     "manifest-run": """\
 # Keys of the manifest: the run
 
-Who proposes, when a run ends, and what programs may do.
+The providers, the limits of a run, and the permissions of programs.
 
 goalseek reads these tables afresh before each iteration. `goalseek help manifest` has the files and commands.
 """,
