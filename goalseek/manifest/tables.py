@@ -31,8 +31,8 @@ class ProjectTable(Struct, frozen=True, kw_only=True):
 
 
 class ScopeTable(Struct, frozen=True, kw_only=True):
-    """Which files a candidate consists of, and which it may see. Where globs overlap, the first of hidden, read_only,
-    generated and writable counts."""
+    """The files that a candidate may change, and those that it may see. If globs overlap, the first of hidden,
+    read_only, generated and writable counts."""
 
     writable: form.SomePatterns
     """The files that a candidate may change, as globs in the style of `.gitignore`: `Makefile` matches in every

@@ -19,7 +19,7 @@ HEADS = {
     "manifest": """\
 # Keys of the manifest: files and commands
 
-Which files may change, which stay hidden, and which commands measure.
+The writable files, the hidden files, and the commands that measure.
 
 The manifest is the file `goalseek.toml`. All paths and globs in it are relative to its folder. A duration is a text such as
 `"90s"` or `"8h"`, a size `"2GiB"`; `"none"` switches a limit off.
