@@ -116,7 +116,7 @@ def check_provider(subject: Subject) -> Iterator[Finding]:
     files = writable_files(project.repository, subject.config.scope, subject.code)
     if not project.has_provider() and subject.command == "doctor":
         advice = registry.advise_provider(file.read() for file in files)
-        remedy = f"{advice}, or a program of yours (goalseek help providers)"
+        remedy = f"{advice}, or your own program (goalseek help providers)"
         yield Finding("note", "the manifest names none", remedy)
         return
     chosen = project.provider()

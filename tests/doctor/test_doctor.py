@@ -132,13 +132,13 @@ def test_who_may_propose_is_said_and_a_provider_that_cannot_start_is_found_while
 
     (found,) = findings(case.run("--json", "doctor", "--quick"))["provider"]
     agent = "goalseek iterate --provider NAME takes an agent (goalseek help agents)"
-    assert found["ok"] and found["remedy"] == f"{agent}, or a program of yours (goalseek help providers)"
+    assert found["ok"] and found["remedy"] == f"{agent}, or your own program (goalseek help providers)"
     text = case.manifest.read_text()
     scripted, tune = 'name = "scripted"\nscript = "gone.toml"', 'name = "tune"'
     assert "gone.toml" in told("--quick", goalseek_toml=f"{text}[provider]\n{scripted}\n")["text"]
     assert "no constant is marked" in told("--quick", goalseek_toml=f"{text}[provider]\n{tune}\n")["text"]
     found = told("--quick", goalseek_toml=text, answer_txt="5  # goalseek: int 1..9\n")
-    assert found["remedy"].startswith("goalseek iterate --provider tune, or a program of yours")
+    assert found["remedy"].startswith("goalseek iterate --provider tune, or your own program")
     program = 'name = "command"\ncommand = ["no-such-agent"]'
     assert "no-such-agent" in told(goalseek_toml=f"{text}[provider]\n{program}\n", answer_txt="5\n")["text"]
     assert case.count() == 3

@@ -29,7 +29,7 @@ from goalseek.providers.registry import TUNE_ADVICE, advise_provider
 
 _PROGRAM = "program.md"
 _PROGRAM_PROPOSES = """\
-For a program of yours (goalseek help providers), put these lines at the end of the manifest, then goalseek iterate:
+For your own program (goalseek help providers), put these lines at the end of the manifest, then goalseek iterate:
 [provider]
 name = "command"
 command = ["python3", "propose.py"]"""
