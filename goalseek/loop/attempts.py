@@ -115,9 +115,10 @@ class Attempts:
 
     def __init__(self, steps: StepRunner, plan: Plan, repair_limit: int | None, manifest: Manifest) -> None:
         self.plan = plan
+        self.latest = OpenAttempt(1, 1, plan)  # the present one, or the last
         self.notes: tuple[str, ...] = ()  # for the record
         self._made: list[OpenAttempt] = []
-        self._next: OpenAttempt | None = OpenAttempt(1, 1, plan)
+        self._next: OpenAttempt | None = self.latest
         self._steps = steps
         self._verify = manifest.commands
         self._most_moves = manifest.parallel.landings
@@ -154,7 +155,7 @@ class Attempts:
         A rejection leaves the block only if neither another attempt nor an earlier candidate exists.
         """
         is_repair = any(earlier.cycle == attempt.cycle for earlier in self._made)
-        self._next = None
+        self._next, self.latest = None, attempt
         self._made.append(attempt)
         try:
             yield

@@ -139,7 +139,7 @@ class Iteration:
         """What proposals of later iterations may know of it."""
         if self.attempts is None:
             return Ahead(self.number)
-        prefix, plan, change = self.project.places.prefix, self.attempts.plan, self.attempts.subject.change
+        prefix, plan, change = self.project.places.prefix, self.attempts.plan, self.attempts.latest.change
         files = tuple(edit.path for edit in change.edits) if change else tuple(prefix + path for path in plan.files)
         return Ahead(self.number, change.title if change else plan.title, files, plan.stacked, plan.script)
 

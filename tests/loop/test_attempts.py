@@ -11,6 +11,7 @@ from msgspec import structs
 from goalseek.errors import LimitReached, Rejected
 from goalseek.ledger.standing import MeasuredCommit
 from goalseek.loop.attempts import Attempts, OpenAttempt
+from goalseek.loop.iteration import Iteration
 from goalseek.loop.steps import StepRunner
 from goalseek.manifest.tables import Manifest, Parallel, VerifyCommand
 from goalseek.phase_values import Candidate, Change, Decision, Edit, Evidence, Failure, Plan, Review, Verdict
@@ -74,6 +75,24 @@ def test_a_repair_after_a_refusal_must_give_more_than_the_candidate_before_it() 
     assert third.prior and third.prior.tree == "tree 1"
     crash(every, third)
     assert [attempt.reason for attempt in every.entries] == ["verify_failed", "out_of_scope"], "in their order"
+
+
+def test_during_a_repair_others_know_the_iteration_by_its_plan_until_the_repair_has_a_change() -> None:
+    every = attempts()
+    project = SimpleNamespace(places=SimpleNamespace(prefix=""))
+    iteration = cast(Iteration, SimpleNamespace(number=1, attempts=every, project=project))
+
+    def files() -> tuple[str, ...]:
+        return tuple(Iteration.as_ahead.__get__(iteration).files)
+
+    assert files() == (), "its first attempt has not begun"
+    crash(every, next(iter(every)))
+    assert files() == ("answer.json",)
+    with every.trying(repair := next(iter(every))):
+        assert files() == ()
+        repair.change = structs.replace(CHANGE, edits=(EDIT, structs.replace(EDIT, path="more.json")))
+        assert files() == ("answer.json", "more.json")
+        raise Rejected("skipped", "duplicate", "the same tree was measured in iteration 1")
 
 
 def test_a_repair_that_became_no_commit_is_listed_with_what_it_cost() -> None:

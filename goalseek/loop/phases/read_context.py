@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Sequence
+from itertools import islice
 
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import commit_lines
@@ -86,11 +86,17 @@ def played(standing: Standing, ahead: Sequence[Ahead]) -> Played:
 
 
 def visible_files(tree: Checkout, scope: Scope) -> tuple[VisibleFile, ...]:
-    """The files that the agent sees, writable ones first, at most MAX_VISIBLE_FILES."""
-    ranked = ((scope.kind(path) != "writable", path) for path in tree.entries)
+    """The files that the agent sees, writable ones first, at most MAX_VISIBLE_FILES: of the others the tree's first."""
+    writable, others = list[str](), list[str]()
+    for path in tree.entries:
+        if scope.kind(path) == "writable":
+            writable.append(path)
+        elif len(others) < MAX_VISIBLE_FILES:
+            others.append(path)
+    kinds = {**dict.fromkeys(sorted(writable), True), **dict.fromkeys(sorted(others), False)}
     return tuple(
-        VisibleFile(quote_path(path), tree.size(path), tree.entries[path].blob, not is_other)
-        for is_other, path in heapq.nsmallest(MAX_VISIBLE_FILES, ranked)
+        VisibleFile(quote_path(path), tree.size(path), tree.entries[path].blob, is_writable)
+        for path, is_writable in islice(kinds.items(), MAX_VISIBLE_FILES)
     )
 
 
