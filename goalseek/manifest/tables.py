@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from goalseek.manifest import fields as form
+from goalseek.values import Usage
 
 Source = Literal["json", "stdout", "stderr", "wall", "cpu"]
 TIME_SOURCES: tuple[Source, ...] = ("wall", "cpu")
@@ -294,6 +295,11 @@ class Price(Struct, frozen=True, kw_only=True):
     """Dollars for a million tokens of output. Example: `output = 10.0`"""
     cached: form.NotNegative | None = None
     """Dollars for a million cached tokens; by default the price of input. Example: `cached = 0.125`"""
+
+    def cost_of(self, usage: Usage) -> float:
+        cached = self.input if self.cached is None else self.cached
+        dollars = usage.input_tokens * self.input + usage.cached_tokens * cached + usage.output_tokens * self.output
+        return dollars / 1e6
 
 
 class Budget(Struct, frozen=True, kw_only=True):

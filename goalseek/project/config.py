@@ -6,13 +6,10 @@ It is read afresh for each iteration, so a person can change manifest, program, 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-from pathlib import Path
 
 from msgspec import Struct, structs
 
-from goalseek.disk import add_own, write_atomic
+from goalseek.disk import add_own
 from goalseek.errors import GoalseekError
 from goalseek.git.objects import TreeReader
 from goalseek.ledger.ledger import Ledger
@@ -22,24 +19,13 @@ from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.measurement.ruler import proposer_files, refuse_removed_keys, with_pinned_ruler
 from goalseek.phase_values import Context
+from goalseek.project import directions
 from goalseek.providers.prompt_templates import Templates, load_templates
-from goalseek.values import from_plain, to_line
+from goalseek.values import to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.checkout import TreePlan
 from goalseek.workspace.listing import Listing
 from goalseek.workspace.scope import Scope, manifest_scope
-
-
-class Direction(Struct, frozen=True):
-    """Holds from iteration ``first`` to ``last``, both included; without ``last``, until it is dropped."""
-
-    number: int
-    text: str
-    first: int
-    last: int | None = None
-
-    def holds_at(self, iteration: int) -> bool:
-        return self.first <= iteration and (self.last is None or iteration <= self.last)
 
 
 class Config(Struct, frozen=True):
@@ -47,7 +33,7 @@ class Config(Struct, frozen=True):
     scope: Scope
     trees: TreePlan
     program: str
-    directions: tuple[Direction, ...]
+    directions: tuple[directions.Direction, ...]
     notes: tuple[str, ...] = ()
     templates: Templates = {}
 
@@ -134,9 +120,8 @@ class ConfigReader:
             # Candidates have changed these while the scope was wider.
             scope = structs.replace(scope, changed=outside_paths, known={})
             key = hashlib.sha256(to_line([key, sorted(outside_paths)]).encode()).hexdigest()[:16]
-        program = self.folder / (manifest.project.program or "program.md")
-        text = program.read_text("utf-8", "replace") if program.is_file() else ""
-        current_directions = tuple(read_directions(loaded.directions))
+        program = directions.read_program(self.folder, manifest)
+        told = tuple(directions.read_directions(loaded.directions))
         provider = self._asked or loaded.manifest.provider
         try:
             self._templates = load_templates(self.folder / provider.prompts if provider and provider.prompts else None)
@@ -151,7 +136,7 @@ class ConfigReader:
         proposer = {path: entry for path, entry in entries.items() if entry and entry.mode.startswith("100")}
         keep = tuple(pattern for command in manifest.verify for pattern in command.keep)
         trees = TreePlan(scope, key, keep, links, mounts, listing, hidden_folder, proposer)
-        return Config(manifest, scope, trees, text, current_directions, notes, self._templates)
+        return Config(manifest, scope, trees, program, told, notes, self._templates)
 
     def _changed_paths(self, trees: tuple[str, str] | None) -> frozenset[str]:
         standing = self._ledger.standing
@@ -176,39 +161,3 @@ class ConfigReader:
             *(["nothing tracked stands in its place"] if links else []),
         )
         return hashlib.sha256(to_line(lists).encode()).hexdigest()[:16]
-
-
-def read_directions(folder: Path) -> list[Direction]:
-    """Those that were not dropped, oldest first. Raises GoalseekError for a file that is no direction."""
-    if not folder.is_dir():
-        return []
-    result = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            result.append(from_plain(Direction, json.loads(path.read_text())))
-        except FileNotFoundError:  # dropped meanwhile
-            continue
-        except ValueError as error:
-            raise GoalseekError(f"{path} is not a direction: {error}", f"remove it: rm {path}") from None
-    return result
-
-
-def add_direction(folder: Path, text: str, first: int, last: int | None) -> Direction:
-    """Raises GoalseekError for an empty text or an empty range."""
-    if not text.strip():
-        raise GoalseekError("a direction needs a text", 'goalseek direct "prefer fewer parameters"')
-    if last is not None and last < first:
-        raise GoalseekError(f"--to {last} lies before --from {first}", "give a range that is not empty")
-    folder.mkdir(parents=True, exist_ok=True)
-    numbers = [int(path.name.split(".")[0]) for path in folder.iterdir() if path.name.split(".")[0].isdigit()]
-    direction = Direction(max(numbers, default=0) + 1, text.strip(), first, last)
-    write_atomic(folder / f"{direction.number:04d}.json", to_line(direction) + "\n", durable=True)
-    return direction
-
-
-def drop_direction(folder: Path, number: int) -> None:
-    """Its number is not used again. Raises GoalseekError if there is none."""
-    path = folder / f"{number:04d}.json"
-    if not path.exists():
-        raise GoalseekError(f"there is no direction {number}", "see: goalseek direct --list")
-    os.replace(path, path.with_suffix(".dropped"))

@@ -42,7 +42,6 @@ SHORT_WAIT = 60.0
 _RESET_MARGIN = 1.0
 _LONG_AGO = 1_000_000_000  # a larger number is no wait in seconds, but a time in seconds since 1970
 _SEE = "goalseek doctor --live shows whether it"
-_PRICE_TOKENS = 1_000_000
 
 
 class Failed(Rejected):
@@ -305,12 +304,7 @@ class ProviderChain(Struct, frozen=True):
             models = filter(None, (provider.model, answered_by))
             price = next((price for model in models for price in self.prices if price.model == model), None)
             if price:
-                cost = (
-                    usage.input_tokens * price.input
-                    + usage.cached_tokens * (price.input if price.cached is None else price.cached)
-                    + usage.output_tokens * price.output
-                ) / _PRICE_TOKENS
-                usage = structs.replace(usage, cost_usd=cost, estimated=True)
+                usage = structs.replace(usage, cost_usd=price.cost_of(usage), estimated=True)
         if usage.cost_usd is not None and provider.is_subscription():
             return structs.replace(usage, cost_usd=None, about_usd=usage.cost_usd)  # it is not charged
         return usage

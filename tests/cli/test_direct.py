@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from project import FILES, Project, Projects
 
-from goalseek.project.config import add_direction, read_directions
+from goalseek.project.directions import add_direction, read_directions
 
 TEXT = "prefer fewer parameters"
 AGENT = """\

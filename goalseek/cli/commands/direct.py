@@ -6,7 +6,7 @@ from goalseek.cli.options import Options, Parser
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import make_log_folders
-from goalseek.project import config, opening, paths
+from goalseek.project import directions, opening, paths
 from goalseek.views.terminal_text import replace_unprintable
 
 
@@ -27,11 +27,11 @@ def run(options: Options) -> None:
     if options.text is None and (options.first is not None or options.last is not None):
         raise GoalseekError("direct: --from and --to go with a text", 'goalseek direct "TEXT" --from 12 --to 20')
     if options.drop is not None:
-        config.drop_direction(folder, options.drop)
+        directions.drop_direction(folder, options.drop)
         options.print_answer({"dropped": options.drop}, f"direction {options.drop} is dropped")
         return
     if options.list:
-        listed = config.read_directions(folder)
+        listed = directions.read_directions(folder)
         if options.wants_json:
             options.print_json_lines(listed)
             return
@@ -41,7 +41,7 @@ def run(options: Options) -> None:
         return
     next_iteration = load_standing(manifest).next_iteration
     first = options.first if options.first is not None else max(next_iteration, 1)
-    direction = config.add_direction(folder, options.text, first, options.last)
+    direction = directions.add_direction(folder, options.text, first, options.last)
     make_log_folders(manifest)
     line = f"direction {direction.number}, from iteration {direction.first}: {direction.text}"
     options.print_answer(direction, line)
