@@ -381,6 +381,7 @@ def test_each_command_writes_or_does_not() -> None:
     assert not writers & WRITE_NO_RECORD and writers | WRITE_NO_RECORD == COMMANDS.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sequence", WRITERS)
 def test_the_audit_is_clean_after_every_command_that_writes(made_once: Projects, tmp_path: Path, sequence: str) -> None:
     project = made_once(reverted_climb, tmp_path / "repository")

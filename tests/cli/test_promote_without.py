@@ -24,6 +24,7 @@ def numbers(project: Project, *arguments: str) -> list[list[int]]:
     return [commit["iterations"] for commit in project.ask("promote", *arguments)["commits"]]
 
 
+@pytest.mark.slow
 def test_what_was_taken_back_does_not_go_home_nor_does_its_revert(climbed: Project) -> None:
     climbed.check("revert", "2")
     found = climbed.ask("promote", "--branch", "home")

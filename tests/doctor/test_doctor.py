@@ -101,6 +101,7 @@ VERIFIERS = {
 SLOW_ONES = ("fails", "timeout", "nothing", "nan")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(one, marks=[SLOW] * (one in SLOW_ONES)) for one in VERIFIERS])
 def test_what_a_verifier_is_found_to_be(tmp_path: Path, name: str) -> None:
     judge, how, cross, told = VERIFIERS[name]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from doctor_cases import findings
 from project import Project, answer
 
@@ -54,6 +55,7 @@ def failing(project: Project) -> Iterator[Failure]:
         yield Failure(project, opened)
 
 
+@pytest.mark.slow
 def test_doctor_init_and_iterate_name_an_ignored_folder_and_the_line_helps(project: Project) -> None:
     set_judge(project, READS_DATA, sandbox={"mode": "auto"})
     found = findings(project.run("--json", "doctor", "--outside"))

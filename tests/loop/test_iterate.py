@@ -119,6 +119,7 @@ ENDS = {  # the manifest's tables, moves, exit code and message of a climb witho
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tables", "moves", "code", "told"), ENDS.values(), ids=ENDS)
 def test_an_open_climb_ends_and_says_why(
     project: Project, tables: dict[str, Any], moves: list[Any], code: int, told: str

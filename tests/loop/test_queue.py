@@ -126,6 +126,7 @@ SECOND = {  # the judge, landings, the second's change, its end, and whether its
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("judge", "landings", "change", "end", "has_moved"), SECOND.values(), ids=SECOND)
 def test_of_two_winners_the_second_lands_on_the_firsts_tip_or_not_at_all(
     tmp_path: Path, judge: str, landings: int, change: dict[str, int], end: tuple[str, str, str], has_moved: bool
@@ -147,6 +148,7 @@ def test_of_two_winners_the_second_lands_on_the_firsts_tip_or_not_at_all(
     project.check("audit")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_resolved", [True, False])
 def test_a_conflict_goes_back_to_its_author_once_who_sees_both_changes(tmp_path: Path, is_resolved: bool) -> None:
     agent = """\

@@ -32,6 +32,7 @@ echo "idea $GOALSEEK_ITERATION"
 WROTE = 'echo 7 > h.txt; touch "$HOME/wrote-$GOALSEEK_ITERATION"'
 
 
+@pytest.mark.slow
 def test_no_limit_counts_less_than_what_is_under_way(tmp_path: Path) -> None:
     project = begin(tmp_path / "repository", agent=AGENT, limits={"cost_usd": 3.0})
     home("sleep").write_text("0.4")
@@ -181,6 +182,7 @@ def test_that_another_could_not_end_in_time_is_no_reason_to_end_those_under_way(
     project.check("audit")
 
 
+@pytest.mark.slow
 def test_a_request_to_stop_a_detached_climb_drops_proposals_and_keeps_what_they_have_edited(tmp_path: Path) -> None:
     project = begin(tmp_path / "repository", agent=AGENT.replace("sleep", f"{WROTE}; sleep", 1))
     home("sleep").write_text("30")
@@ -200,6 +202,7 @@ def test_a_request_to_stop_a_detached_climb_drops_proposals_and_keeps_what_they_
     project.check("audit")
 
 
+@pytest.mark.slow
 def test_a_look_at_the_holdout_waits_until_nothing_is_under_way_and_the_queue_fills_again(tmp_path: Path) -> None:
     judge = JUDGE.replace("sleep", 'touch "$HOME/busy-$GOALSEEK_SLOT"; sleep', 1) + 'rm "$HOME/busy-$GOALSEEK_SLOT"\n'
     look = """\

@@ -51,6 +51,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_a_bug_in_one_ends_the_others_with_its_traceback_and_a_later_invocation_goes_on(tmp_path: Path) -> None:
     second = '[ $GOALSEEK_ITERATION = 2 ] && until [ -e "$HOME/wrote-3" ]; do sleep 0.1; done'
     agent = AGENT.replace("sleep", f"{WROTE}; {second} || sleep", 1)
@@ -68,6 +69,7 @@ def test_a_bug_in_one_ends_the_others_with_its_traceback_and_a_later_invocation_
     project.check("audit")
 
 
+@pytest.mark.slow
 def test_what_a_kill_left_under_way_is_gone_on_with_as_far_as_is_asked(tmp_path: Path) -> None:
     project = begin(tmp_path / "repository", agent=AGENT)
     (tmp_path / "seconds").write_text("0")
@@ -97,6 +99,7 @@ REPAIR = '[ $GOALSEEK_PHASE = repair ] && { echo 2 > b.txt; touch "$HOME/repairs
 CRASH = '[ $(cat a.txt) = 0 ] && echo \'{"score": 1}\' > "$GOALSEEK_RUN_DIR/metrics.json"'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_asked", [False, True], ids=["by a signal", "on request"])
 def test_a_repair_that_is_ended_is_not_taken_for_the_candidate_which_can_be_finished(
     tmp_path: Path, is_asked: bool
@@ -115,6 +118,7 @@ def test_a_repair_that_is_ended_is_not_taken_for_the_candidate_which_can_be_fini
     assert refused.exit_code == 2 and "goalseek iterate finishes what was begun" in refused.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [("-n", "3", "--jobs", "2"), ("-n", "1", "--new")])
 def test_nothing_is_left_of_calls_in_slots_that_are_used_no_more(tmp_path: Path, options: tuple[str, ...]) -> None:
     project = begin(tmp_path / "repository", agent=AGENT)
@@ -128,6 +132,7 @@ def test_nothing_is_left_of_calls_in_slots_that_are_used_no_more(tmp_path: Path,
     assert not [*project.trees().glob("slot-*/call")]
 
 
+@pytest.mark.slow
 def test_none_begins_in_a_slot_that_is_taken_by_what_a_kill_left(tmp_path: Path) -> None:
     project = begin(tmp_path / "repository", agent='echo >> "$HOME/asked"; sleep 30')
     asked = home("asked")
@@ -141,6 +146,7 @@ def test_none_begins_in_a_slot_that_is_taken_by_what_a_kill_left(tmp_path: Path)
         assert not project.run_folder(3).exists()
 
 
+@pytest.mark.slow
 def test_a_plan_that_a_kill_cut_short_is_asked_for_in_the_slot_of_its_iteration(tmp_path: Path) -> None:
     agent = """\
 echo "$GOALSEEK_ITERATION $PWD" >> "$HOME/asked"

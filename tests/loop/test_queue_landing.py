@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from project import Project, home
 from reviewing import command
 from shown import Shown
@@ -66,6 +67,7 @@ def test_where_nobody_can_be_asked_all_wait_and_answers_to_several_count(tmp_pat
     project.check("audit")
 
 
+@pytest.mark.slow
 def test_an_approved_patch_that_is_another_one_on_the_new_tip_is_asked_about_again(tmp_path: Path) -> None:
     def lines(*changed: int) -> dict[str, str]:
         return {"a.txt": "".join("x\n" if number in changed else f"{number}\n" for number in range(1, 21))}

@@ -153,6 +153,7 @@ awk -v a="$base" -v b="$noise" 'BEGIN { printf "{\"score\": %.6f}\n", a * b }' >
 """
 
 
+@pytest.mark.slow
 def test_no_line_says_worse_beside_a_better_number_or_has_two_values_of_one_incumbent_without_the_reason(
     make_project: Projects,
 ) -> None:

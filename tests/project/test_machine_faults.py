@@ -114,6 +114,7 @@ def test_a_folder_of_its_own_that_somebody_removes_is_named_and_the_same_command
     assert project.climb()[-1]["outcome"] == "kept"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "jobs", "said"),
     [("none", (), "2 copies"), ("auto", (), "3 copies"), ("auto", ("--jobs", "3"), "9 copies"), ("none", None, "")],

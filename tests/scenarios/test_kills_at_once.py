@@ -54,6 +54,7 @@ def killed_while_measuring(top: Path, least: int = 2) -> Project:
     return project
 
 
+@pytest.mark.slow
 def test_one_at_a_time_ends_them_and_goes_on_and_what_comes_between_waits(tmp_path: Path) -> None:
     project = killed_while_measuring(tmp_path / "repository")
     calls = Calls(project)

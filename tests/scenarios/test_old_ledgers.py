@@ -304,6 +304,7 @@ class TestReading:
             assert name == "noisy", "its last epoch has a baseline only"
 
 
+@pytest.mark.slow
 class TestGoingOn:
     def test_a_torn_end_is_mended_it_climbs_on_and_no_old_line_changes(
         self, old: Project, name: str, everything: dict[str, list[Row]]

@@ -81,6 +81,7 @@ def block_with(language: str, words: str) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_python_and_json_and_the_commands_of_the_quick_start(make_project: Projects) -> None:
     project = make_project(files=PYTHON, manifest=block_with("toml", '"wine"') + '\n[provider]\nname = "tune"\n')
     commands = [line for body in blocks("sh") for line in body.splitlines() if line.startswith("goalseek ")]
