@@ -142,6 +142,7 @@ def check_expressions(location: Location, reading: Reading | Holdout) -> Iterato
 
 
 _ONLY_OUTER = ("fallback", "plan", "repair", "prompts", "record")  # keys of [provider] itself
+_NOT_FOR_REVIEW = ("fallback", "plan", "ask_plan", "repair", "prompts", "record")  # named in this order
 _ONLY_PROGRAMS = ("model", "command", "endpoint", "credentials", "billing", "ask_plan")
 _NO_USE = {
     "scripted": _ONLY_PROGRAMS,
@@ -181,11 +182,13 @@ def check_provider_table(location: Location, table: ProviderTable, outer: tuple[
             yield inner_location, f"{other_table.name!r} is asked already"
 
 
-def _check_inner_provider(location: Location, provider: str | ProviderTable, *outer: str) -> Iterator[Fault]:
+def _check_inner_provider(
+    location: Location, provider: str | ProviderTable, outer: tuple[str, ...] = _ONLY_OUTER
+) -> Iterator[Fault]:
     if provider == "command":
         yield location, 'is a table for the provider "command": { name = "command", command = ["my-agent"] }'
     else:
-        yield from check_provider_table(location, table_of(provider), (*outer, *_ONLY_OUTER))
+        yield from check_provider_table(location, table_of(provider), outer)
 
 
 def tables_of(table: ProviderTable) -> tuple[ProviderTable, ...]:
@@ -223,7 +226,7 @@ def _check_review(review: ReviewTable, authors: Sequence[ProviderTable]) -> Iter
     if table.name in ("scripted", "tune"):
         yield location, f"the provider {table.name!r} proposes edits and cannot judge any"
     else:
-        yield from _check_inner_provider(location, review.provider, "ask_plan")
+        yield from _check_inner_provider(location, review.provider, _NOT_FOR_REVIEW)
     if why := own_work_fault(table, authors):
         yield location, why
     if not review.criteria:

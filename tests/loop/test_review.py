@@ -269,7 +269,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"name": "claude"}, {"provider": "tune"}, "cannot judge any"),
     (
         {"name": "claude"},
-        {"provider": {"name": "codex", "fallback": ["gemini"]}},
+        {"provider": {**A_COMMAND, "ask_plan": True, "fallback": ["gemini"]}},
         "review.provider.fallback: belongs in [provider] itself",
     ),
     ({"name": "claude"}, {"provider": "codex", "criteria": []}, "review.criteria: name at least one"),
