@@ -78,7 +78,8 @@ def kinds_of_value(source: Source) -> dict[str, int]:
 def numbers(source: Source) -> Iterator[tuple[str, object]]:
     tests = (source.checkout / "tests").rglob("*.py")
     yield "lines of the product", count_lines(source)
-    yield "lines of the tests", sum(len(path.read_text("utf-8").splitlines()) for path in tests)
+    counted = [path for path in tests if "benchmarks" not in path.parts]
+    yield "lines of the tests, without benchmarks", sum(len(path.read_text("utf-8").splitlines()) for path in counted)
     yield "modules", len(source.modules)
     yield "packages", len({module.path.parent for module in source.every})
     yield "names defined twice", names_defined_twice(source)
