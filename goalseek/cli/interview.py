@@ -44,7 +44,7 @@ _QUESTIONS = {
     "share": "    paths that the commands need and git ignores (shown read-only), or none",
     "reading": "how to read the number, in one of two forms:\n"
     "    maximize accuracy               the key accuracy of the JSON in $GOALSEEK_RUN_DIR/metrics.json\n"
-    "    minimize /loss: ([0-9.]+)/      what the command prints\n   ",
+    "    minimize /loss: ([0-9.]+)/      the command's output\n   ",
 }
 _EXAMPLES = {
     "writable": "experiment.py src/**",
@@ -56,8 +56,8 @@ _EXAMPLES = {
 _OTHER_PREFIX = "climbs"
 _CONSENT = """\
     {command} is hidden: candidate code would run beside the hidden files, and could read them.
-    no asks for the command that runs the candidate, and then for this one, which scores: that is safe.
-    yes lets candidate code read the hidden files. Run it beside them? yes or no"""
+    Answer no to name the command that runs the candidate first, and then this one, which scores (safe).
+    Answer yes to let candidate code read the hidden files. Run it beside them? yes or no"""
 
 
 class Interview:
@@ -214,7 +214,7 @@ def free_branch_prefix(folder: Path, prefix: str, asks: bool) -> str:
 
     def read(text: str) -> str:
         if not fields.is_branch_prefix(text):
-            raise GoalseekError(f"{text!r} cannot begin the name of a branch", "climbs, say")
+            raise GoalseekError(f"{text!r} cannot begin the name of a branch", "for example: climbs")
         with Repository(locate(folder), "init", text) as repository:
             repository.refuse_conflicting_branch()
         return text
@@ -224,7 +224,7 @@ def free_branch_prefix(folder: Path, prefix: str, asks: bool) -> str:
     except GoalseekError as error:
         print(error.message, file=sys.stderr)
         if asks:
-            return ask_person("    what shall the name of goalseek's branch begin with?", _OTHER_PREFIX, read)
+            return ask_person("    prefix of goalseek's branch", _OTHER_PREFIX, read)
         print(f"the name of goalseek's branch begins with {_OTHER_PREFIX}", file=sys.stderr)
         return read(_OTHER_PREFIX)
 
@@ -235,14 +235,14 @@ def parse_globs(text: str, paths: list[str] | None, folder: Path, example: str =
     if not patterns:
         raise GoalseekError("name at least one", f"for example: {example}")
     if re.match(r"(maximi|minimi)[sz]e[\s:]+\S", text):
-        raise GoalseekError(f"{text!r} says how a number is read", "name files here")
+        raise GoalseekError(f"{text!r} names a metric, not files", "name files here")
     if leading_out := [pattern for pattern in patterns if ".." in pattern.split("/")]:
         message = f"{leading_out[0]!r}: paths cannot leave the manifest's folder"
         raise GoalseekError(message, "run goalseek init in the top folder of the repository")
     for pattern in patterns if paths is not None else ():
         if not any(map(matcher((pattern,)), paths or ())):
             below = list(filter(matcher((f"**/{pattern.removeprefix('/')}",)), paths or ()))
-            why = f"there is {abbreviate(below)}" if below else _why_uncommitted(pattern, folder)
+            why = f"did you mean {abbreviate(below)}?" if below else _why_uncommitted(pattern, folder)
             raise GoalseekError(f"{pattern!r} matches no committed file", why)
     return patterns
 
@@ -300,7 +300,7 @@ def parse_reading(text: str) -> tuple[str, str, str, str]:
     """
     match = re.fullmatch(r"\s*(maximi|minimi)[sz]e\s*[\s:]\s*(\S.*?)\s*", text)
     if not match:
-        hint = "maximize accuracy (in metrics.json), or minimize /took ([0-9.]+)s/ (in what the command prints)"
+        hint = "maximize accuracy (in metrics.json), or minimize /took ([0-9.]+)s/ (in the command's output)"
         raise GoalseekError(f"{text!r} does not say how to read the number", hint)
     source = match[2]
     if re.fullmatch(r"\w+(\s+\w+)+", source):

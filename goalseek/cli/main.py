@@ -47,7 +47,7 @@ def _exit_code_of(act: Callable[[], int | None]) -> int:
         import platform
         import traceback
 
-        print("goalseek: this is a bug. Nothing is lost. Please report what follows:\n", file=sys.stderr)
+        print("goalseek: this is a bug. No data is lost. Please report the following:\n", file=sys.stderr)
         print(f"goalseek {__version__}, Python {platform.python_version()}, {platform.platform()}", file=sys.stderr)
         print("".join(traceback.format_exception(error)), file=sys.stderr)
         return BUG

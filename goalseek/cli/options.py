@@ -150,7 +150,9 @@ def add_options(parser: Parser, is_top: bool) -> None:
 
 
 def add_proposer_options(parser: Parser) -> None:
-    parser.add_argument("--provider", metavar="P", help="who proposes the changes (default: the manifest's)")
+    parser.add_argument(
+        "--provider", metavar="P", help="the agent or program that proposes the changes (default: the manifest's)"
+    )
     parser.add_argument("--model", metavar="M", help="the model of the provider (default: the manifest's)")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 _GROUPS = {  # a summary and an example of each, without the program's name
     "start": {
         "init": ("Ask a few questions, measure once and write the manifest", "init --template python"),
-        "doctor": ("Check the project, and say what to correct before a long run", "doctor --quick"),
+        "doctor": ("Check the project before a long run, and suggest corrections", "doctor --quick"),
         "demo": ("Climb in a fresh repository from an example: no key, no network", "demo digits -n 8"),
         "noise": ("Show how much the metric varies when nothing changes", "noise -n 10"),
         "help": ("Show a page of the guide, or explain a key of the manifest", "help scope.share"),
@@ -21,7 +21,7 @@ _GROUPS = {  # a summary and an example of each, without the program's name
         ),
         "step": ("Run one phase of an iteration, then stop and name the next", "step"),
         "baseline": ("Pin the verifier of HEAD, and measure the incumbent with it", "baseline --from HEAD"),
-        "status": ("Show the best and the last result, the cost, and what to do next", "status --watch"),
+        "status": ("Show the best and the last result, the cost and the next step", "status --watch"),
         "direct": (
             "Tell the agent what to try, from the next iteration on",
             "direct 'prefer fewer parameters' --from 12 --to 20",
@@ -29,9 +29,9 @@ _GROUPS = {  # a summary and an example of each, without the program's name
         "stop": ("Ask a running climb to stop after its current iteration", "stop"),
         "approve": ("Accept the verdict of the iteration that waits for you", "approve 12"),
         "decline": ("Revert the change of the iteration that waits for you", "decline 12"),
-        "revert": ("Take a kept change back: what was kept after it stays", "revert 12 --why 'it drops the log lines'"),
+        "revert": ("Take a kept change back; later kept changes stay", "revert 12 --why 'it drops the log lines'"),
         "exec": (
-            "Run a command, or a shell, where the agent or the verifier runs",
+            "Run a command or a shell in the agent's or verifier's sandbox",
             "exec --as verify --at best -- python score.py",
         ),
     },

@@ -74,7 +74,7 @@ def handle_write_error(descriptor: int, error: OSError) -> None:
     from goalseek.disk import full_disk_error
 
     message = f"standard output cannot be written: {error.strerror}"
-    raise full_disk_error(error) or GoalseekError(message, "what was recorded is kept", UNFIT)
+    raise full_disk_error(error) or GoalseekError(message, "all records are kept", UNFIT)
 
 
 def spell_in_ascii(error: UnicodeError) -> tuple[str | bytes, int]:

@@ -48,7 +48,7 @@ class CheatFinding(Finding, frozen=True):
 def apply_cheat(project: Project, config: Config, tree: str, name: str) -> AppliedCheat:
     objects, path = project.repository.objects, project.folder / name
     if path.is_file() and path.resolve() != project.folder.resolve() / Path(name):
-        return AppliedCheat(name, "is reached through a link: what it points to is not hidden; name the file itself")
+        return AppliedCheat(name, "is reached through a link, whose target is not hidden; name the target")
     try:
         after = patch_tree(objects, tree, path.read_bytes(), project.places.prefix)
     except OSError as error:
@@ -63,7 +63,7 @@ def apply_cheat(project: Project, config: Config, tree: str, name: str) -> Appli
         return AppliedCheat(name, verdict=Verdict(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, "; ".join(refused)))
     candidate = objects.splice(tree, screened.edits) if screened.edits else tree
     if candidate == tree:
-        why = "it changes nothing that a candidate may change"
+        why = "it changes no writable file"
         return AppliedCheat(name, verdict=Verdict(Outcome.SKIPPED, Reason.NO_CHANGE, why), left_out=strays)
     diff = objects.diff(tree, candidate)
     return AppliedCheat(name, tree=candidate, left_out=strays, lines_saved=diff.lines_removed - diff.lines_added)
@@ -97,7 +97,7 @@ def measure_cheats(project: Project, subject: Target, cheats: Sequence[AppliedCh
             if manifest.metric.allow_fixed_seed:
                 remedy += "take out metric.allow_fixed_seed"
             else:
-                remedy += "a climb reverts such a change where the unchanged code never gives one number twice"
+                remedy += "a climb reverts such a change if the unchanged code never gives one number twice"
         ruling = (not verdict, verdict.outcome, verdict.reason, verdict.value)
         yield CheatFinding("wrong" if verdict else "good", text, remedy, "cheat", cheat.patch, *ruling)
 

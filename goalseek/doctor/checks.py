@@ -42,7 +42,7 @@ _VERSION = re.compile(r"\d+\.\d+")
 _LIVE_REMEDIES = {
     fallback.Meaning.CLOSED: "wait: a run does so by itself; or correct the network or provider.endpoint",
     fallback.Meaning.REFUSED: "log in, or set another key",
-    fallback.Meaning.FAILED: "run it by hand, and see what it prints",
+    fallback.Meaning.FAILED: "run it by hand, and read its output",
 }
 _NOTHING = Context(0, 0, 0, "", "", ())
 
@@ -69,8 +69,8 @@ def check_confinement(subject: Subject) -> Iterator[Finding]:
     has_network = has_network or (manifest.setup is not None and manifest.setup.network)
     project.watch.on_sandbox(confines.level, confines.level.not_enforced(has_network))
     if confines.table.cache and confines.level.name != "none":
-        text = f"sandbox.cache: what a candidate leaves in {', '.join(confines.table.cache)}, the next one finds"
-        yield Finding("note", text, "leave sandbox.cache out where a build is quick without")
+        text = f"sandbox.cache: a candidate finds the files of the one before in {', '.join(confines.table.cache)}"
+        yield Finding("note", text, "leave sandbox.cache out if builds are quick without it")
 
 
 def describe_confinement(subject: Subject) -> Iterator[Finding]:
@@ -106,7 +106,7 @@ def check_allowed_paths(subject: Subject) -> Iterator[Finding]:
     reasons |= dict.fromkeys(confines.readable(), "sandbox.read")
     reasons |= dict.fromkeys(confines.devices(), "sandbox.devices, for VERIFY only")
     lines = [f"{path} ({why})" for path, why in sorted(reasons.items())]
-    text = "beside the trees and the system's own folders, programs see " + ("nothing" if not lines else "read-only:")
+    text = "besides the trees and the system folders, programs see " + ("nothing" if not lines else "read-only:")
     yield Finding("good", "\n".join((text, *(f"  {line}" for line in lines))))
 
 
@@ -151,7 +151,7 @@ def check_programs(subject: Subject) -> Iterator[Finding]:
     if any(isinstance(provider, AgentProvider) for provider in members):
         text = "no agent searches the web (agent_search = false)"
         if manifest.sandbox.agent_search:
-            text = "agents may search the web, at their service and beyond the sandbox (agent_search = true)"
+            text = "agents may search the web through their service, outside the sandbox (agent_search = true)"
         yield Finding("good", text, place="sandbox")
 
 
@@ -168,7 +168,7 @@ def _version(call: Call, provider: AgentProvider) -> Finding:
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     if result.exit_code != 0 or not lines:
         why = lines[-1][:200] if lines else f"it ended with {result.exit_code}"
-        remedy = "what it needs beside the system's own folders may be missing: sandbox.read"
+        remedy = "if it needs a folder outside the system folders, name it in sandbox.read"
         return Finding("wrong", f"{name}: {program} does not start: {why}", remedy)
     tested = provider.preset.tried
     numbered = [line for line in lines if _VERSION.search(line)] or lines[-1:]
@@ -176,7 +176,7 @@ def _version(call: Call, provider: AgentProvider) -> Finding:
     if not tested:
         return Finding("note", f"{version}, untried: goalseek never ran it", "goalseek doctor --live")
     if tested not in version:
-        remedy = "options move between versions: goalseek doctor --live shows whether it answers"
+        remedy = "options change between versions: goalseek doctor --live shows whether it answers"
         return Finding("note", f"{version}; tried with {tested}", remedy)
     return Finding("good", f"{version}, as tried")
 
@@ -184,7 +184,7 @@ def _version(call: Call, provider: AgentProvider) -> Finding:
 def _login(provider: CommandProvider) -> Finding:
     login = provider.login()
     if login.billing:
-        about = "; its cost is shown as about, and is no limit" if provider.is_subscription() else ""
+        about = "; its cost is an estimate, and counts for no limit" if provider.is_subscription() else ""
         kind = "an API key" if login.billing == "api" else "a subscription's login"
         named = ", ".join([*login.variables, *(str(file.real) for file in login.files)])
         return Finding("good", f"{provider.name}: {kind}: {named}{about}", place="login")
@@ -192,7 +192,7 @@ def _login(provider: CommandProvider) -> Finding:
     known = ", ".join([source.name for source in provider.sources] if names is None else names)
     if not known or (names is None and provider.table.endpoint):
         return Finding("good", f"{provider.name}: no login was found, and none is expected", place="login")
-    remedy = f"one of {known}; where its model needs none: provider.credentials = []"
+    remedy = f"set one of {known}; if its model needs none: provider.credentials = []"
     return Finding("wrong", f"{provider.name}: no login was found", remedy, "login")
 
 
@@ -222,10 +222,10 @@ def _live(call: Call, provider: Provider) -> Finding:
         text = f"{provider.name} {fallback.KINDS[failed.kind][0]}: {failed.why}"
         remedy = _LIVE_REMEDIES[failed.meaning]
         if failed.kind == "undeclared" and failed.meaning is fallback.Meaning.CLOSED:
-            remedy = "correct its model, its key or its endpoint: a run that it never answered ends by this"
+            remedy = "correct its model, its key or its endpoint: a run without any answer ends by this"
         return Finding("note" if failed.kind == "rate_limited" else "wrong", text, remedy, "live")
     except Rejected as rejected:
-        return Finding("wrong", f"{provider.name}: {rejected.why}", "see what it printed: run it by hand", "live")
+        return Finding("wrong", f"{provider.name}: {rejected.why}", "run it by hand, and read its output", "live")
     answer = " ".join(reply.output.split())[:60]
     cost = "" if reply.usage.cost_usd is None else f", ${reply.usage.cost_usd:.4f}"
     return Finding("good", f"{provider.name} answers ({reply.usage.tokens} tokens{cost}): {answer}", place="live")
@@ -266,9 +266,9 @@ def find_unseen_script(
         text = f"{paths.quote_path(script)} is hidden from the agent"
         return Finding("wrong", text, "name another file, or take it out of scope.hidden")
     if prefix + script in project.repository.files_of(project.repository.head()):
-        text = f"{paths.quote_path(script)} was committed after the baseline, and the agent's tree is that of the climb"
+        text = f"{paths.quote_path(script)} was committed after the baseline, and is not in the agent's tree"
         return Finding("wrong", text, f"goalseek baseline --from HEAD takes it into the climb; {diagnose.OUTSIDE}")
-    text = f"{paths.quote_path(script)} is in your checkout, but not committed where the agent's tree is taken from"
+    text = f"{paths.quote_path(script)} is in your checkout, but not committed, so not in the agent's tree"
     return Finding("wrong", text, f"commit it; {diagnose.OUTSIDE}")
 
 

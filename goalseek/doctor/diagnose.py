@@ -62,7 +62,7 @@ def diagnose_sandbox(
     is_known = bool(remedy) and not paths
     if not ask_consent(is_known):
         if not is_known:
-            guess = f"; in what it printed: {', '.join(map(str, paths))}" if paths else ""
+            guess = f"; in its output: {', '.join(map(str, paths))}" if paths else ""
             text = f"the verifier failed in the sandbox; it was not tried outside{guess}"
             hint = "goalseek doctor --outside runs it once outside, and names the cause"
             yield Finding("note", text, hint, "outside")
@@ -109,11 +109,11 @@ def _find_cause(
             return "wrong", text, as_manifest_line([*map(Path, manifest.sandbox.read), *paths])
     read_only = [line for line in log.splitlines() if "Read-only file system" in line or "Permission denied" in line]
     if read_only:
-        text = f"it works outside the sandbox; it likely writes where it may only read: {read_only[-1].strip()[:200]}"
+        text = f"it works outside the sandbox; it likely writes to a read-only path: {read_only[-1].strip()[:200]}"
         remedy = "write in the tree, GOALSEEK_RUN_DIR or TMPDIR; or name a cache of a tool's in sandbox.cache"
         return "wrong", text, remedy
     text = "it works outside the sandbox, and its output names no path that is not shown"
-    remedy = f"look from its place: goalseek exec -- sh; name what it misses: {as_manifest_line([Path('/...')])}"
+    remedy = f"look inside: goalseek exec -- sh; name the missing path: {as_manifest_line([Path('/...')])}"
     return "wrong", text, remedy
 
 
@@ -143,7 +143,7 @@ def unseen_file_hint(
     lines, exit_code = _printed(run_folder).splitlines()[-_LAST_LINES:], runs[-1].exit_code
     unknown = (match[1] for match in map(_UNKNOWN_COMMAND.match, lines) if match)
     if name := next(unknown, "") if exit_code == STOP_THE_RUN else "":
-        return f"{command.name}: `{quote_path(name)}` is not a command that is found there"
+        return f"{command.name}: command not found: `{quote_path(name)}`"
     below = paths_below(project.places.prefix, project.repository.objects.files(tree))
     words, is_produced = parse_command(command.run).plain, _produced_paths(manifest)
     script = missing_script([command.run], project.folder, command.cwd, lambda path: path in below or is_produced(path))
@@ -168,7 +168,7 @@ def unseen_file_hint(
         text = f'{command.name}: sees = "hidden" shows it none of the candidate\'s code'
         if script := next((path for path in scripts if posixpath.basename(path) in _printed(run_folder)), ""):
             return f"{text}, and it runs {quote_path(script)}: {HIDE_SCRIPT}"
-        return f"{text}: name what it needs in the `outputs` of a command before it"
+        return f"{text}: name its input in the `outputs` of an earlier command"
     complained = (word for line in complaints for word in _words_with_path(line))
     word = next((word for word in (*words, *complained) if is_hidden(word.removeprefix("./"))), "")
     if not word:
@@ -232,7 +232,7 @@ def find_missing_path(
             leads_to = real.relative_to(top.resolve()).as_posix() if real.is_relative_to(top.resolve()) else ""
             if kind is None or not real.exists() or leads_to in entries or leads_to in folders:
                 continue
-            return Finding("wrong", f"{name} is {kind}, and what it leads to is not in the trees", line, share)
+            return Finding("wrong", f"{name} is {kind}, and its target is not in the trees", line, share)
         absent = "not committed and so not in the trees"
         text = f"{name} is {absent}"
         if not root.startswith(prefix):
@@ -245,11 +245,11 @@ def find_missing_path(
         if incumbent and TreeReader(objects, incumbent.tree).has(root):  # the candidate removed it
             continue
         if any(project.repository.git("ls-tree", "HEAD", "--", root)):
-            how = "goalseek baseline adopts it, goalseek baseline --from HEAD where it is writable"
+            how = "goalseek baseline adopts it; if it is writable, goalseek baseline --from HEAD"
             return Finding("wrong", f"{name} was committed after the tree that the climb starts from", how)
         if any(project.repository.is_ignored(one) for one in (root, path)):
             return Finding("wrong", f"{name} is ignored by git and so not in the trees", line, share)
-        return Finding("wrong", text, line if is_scorer else f"commit it, or where it is data: {line}", share)
+        return Finding("wrong", text, line if is_scorer else f"commit it; or, if it is data: {line}", share)
     for share, name in itertools.product(manifest.scope.share, modules):
         if any(one.stem.split(".")[0] == name for one in (project.folder / share).glob("lib/python*/site-packages/*")):
             return Finding("wrong", f"{share} has the module {name}", f"run the command with {share}/bin/python")

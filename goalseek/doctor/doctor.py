@@ -69,9 +69,9 @@ def examine(
     yield Finding("good", text, place="git")
     metric = loaded.manifest.metric
     is_unclear = project_checks.is_time_unclear(loaded)
-    reading = "a time of which metric.command is missing" if is_unclear else describe_reading(metric)
+    reading = "a time without metric.command" if is_unclear else describe_reading(metric)
     text = f"{loaded.path}: {metric.direction} {metric.name}, {reading}"
-    remedy = 'metric.command = "..." names the command whose time it is' if is_unclear else ""
+    remedy = 'name the timed command: metric.command = "..."' if is_unclear else ""
     yield Finding("wrong" if is_unclear else "good", text, remedy, "manifest")
     try:
         with contextlib.suppress(NothingToKeep), open_project(loaded, doing="doctor") as project:
@@ -95,10 +95,12 @@ def examine(
             if target and is_sound:
                 yield from _try_verifier(project, target, cheats, on_message, ask_consent)
             elif not is_quick:
-                yield Finding("note", "was not run: first correct what is above", "then: goalseek doctor", "verifier")
+                yield Finding(
+                    "note", "was not run: first correct the findings above", "then: goalseek doctor", "verifier"
+                )
             elif applicable := [cheat.patch for cheat in cheats if not cheat.unfit]:
                 text = f"applies: {', '.join(applicable)}"
-                yield Finding("note", text, "whether it loses, goalseek doctor shows", "cheat")
+                yield Finding("note", text, "goalseek doctor shows whether it loses", "cheat")
             if project.standing.seq < 0:
                 raise NothingToKeep("nothing was recorded")
     except GoalseekError as error:
@@ -116,7 +118,7 @@ def _describe_cost(cheats: Sequence[AppliedCheat], subject: measurements.Target)
     parts += [f"{cheat_runs} runs with a cheat each" if cheat_runs > 1 else "1 run with a cheat"] if cheat_runs else []
     runs = ", then ".join(parts)
     if not subject.known:
-        return f"doctor: {runs}; how long one takes, the first will tell"
+        return f"doctor: {runs}; the first will show how long one takes"
     seconds = median([measurement.seconds for measurement in subject.known])
     least, longest = (format_duration((missing + count + cheat_runs) * seconds) for count in (1, breakages))
     return f"doctor: {runs}; one takes about {format_duration(seconds)}: {least} to {longest} together"
@@ -206,7 +208,7 @@ def describe_numbers(
     count = examples if examples and examples <= noise_report.MOST_CASES else noise_report.count_cases(distinct)
     is_known = examples is not None or len(distinct) >= _NUMBERS_THAT_TELL
     if count and (examples or 0) <= noise_report.MOST_CASES and is_known and is_same and manifest.holdout is None:
-        text = f"1 case of {count} is a step of {format_number(1 / count)}: it repeats, and says little of other cases"
+        text = f"1 case of {count} is a step of {format_number(1 / count)}: it repeats, but other cases may differ"
         yield Finding("note", text, "a [holdout] measures others: goalseek help noise", "steps")
 
 
@@ -215,7 +217,7 @@ def _check_unchanged(
 ) -> Finding:
     """Whether an unchanged candidate would win by luck: each of the two is the candidate once."""
     evidence = Evidence(guard_runs=(first.guards, second.guards))
-    if warning := guards.guard_warning(manifest.guard, "the code as it is", evidence.guards, {}):
+    if warning := guards.guard_warning(manifest.guard, "the unchanged code", evidence.guards, {}):
         remedy = "correct the code, and commit; or change the bound in [[guard]]"
         return Finding("wrong", warning, remedy, "guard")
 
@@ -233,13 +235,13 @@ def _check_unchanged(
         return Finding("wrong", text, remedy, "unchanged")
     rejection = next((verdict for verdict in verdicts if verdict.reason in (Reason.GUARD, Reason.NOT_VALID)), None)
     if rejection:
-        text = f"the code as it is would be refused: {rejection.why}"
+        text = f"the unchanged code would be rejected: {rejection.why}"
         return Finding("note", text, "no candidate is kept until one corrects that", "unchanged")
     if first.value == second.value:
         return Finding("good", "a candidate that changes nothing does not win", place="unchanged")
     if win:
         text = "the metric is noisy: a candidate that seems better is run again, in turn with the incumbent"
-        return Finding("note", text, "goalseek noise shows how noisy it is, and what that costs", "noise")
+        return Finding("note", text, "goalseek noise shows the noise and its cost", "noise")
     text = "a candidate that changes nothing does not win: the metric is noisy, but less than min_delta"
     return Finding("good", text, place="unchanged")
 

@@ -168,8 +168,8 @@ def answers_in(path: Path) -> Answers:
     if {*scope.generated} <= {*written.scope.generated}:  # outputs that a person has named since are generated
         scope = structs.replace(scope, generated=written.scope.generated)
     if structs.replace(manifest, scope=scope) != written:
-        hint = "goalseek doctor measures it; or move it away, and begin anew with goalseek init"
-        raise GoalseekError(f"{path} says more than goalseek init asks for", hint)
+        hint = "goalseek doctor measures it; or move it away, then goalseek init"
+        raise GoalseekError(f"{path} has keys that goalseek init does not ask for", hint)
     return answers
 
 
@@ -218,7 +218,7 @@ def check_manifest(path: Path, answers: Answers) -> ManifestFile:
     except GoalseekError as error:
         # The file is not there, so a line in it says nothing.
         message = re.sub(rf"^{re.escape(str(path))}:\d+: ", "", error.message, flags=re.MULTILINE)
-        raise GoalseekError(message, "see: goalseek init --help; what no flag says is written by hand") from None
+        raise GoalseekError(message, "see: goalseek init --help; write other keys by hand") from None
     if loaded.manifest.provider:
         make_permitted_provider(loaded, loaded.manifest.provider)
     return loaded
@@ -268,7 +268,7 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> tuple[measurements.M
         if number.reason == Reason.NO_METRIC and metric.source == "json" and "GOALSEEK_RUN_DIR" not in command.run:
             how = 'the command writes its JSON to "$GOALSEEK_RUN_DIR/metrics.json"'
             form = f"{metric.direction} {metric.name} /{metric.name} ([0-9.]+)/"
-            hint = f"{how}; or read what it prints: answer the last question, or --metric, with {form}"
+            hint = f"{how}; or read its output: answer the last question, or --metric, with {form}"
         name = commands[-1].name if commands else ""
         if missing and missing.place:
             question = "share"

@@ -48,13 +48,13 @@ def describe_separation(manifest: Manifest, hidden: Mapping[str, Path]) -> Itera
             yield Finding("good", f"{name}: {text}")
         else:
             text = f"{name}: sees nothing of the candidate, not even outputs: it cannot judge it"
-            yield Finding("note", text, "name what it needs in the outputs of a command before it")
+            yield Finding("note", text, "name its input in the outputs of an earlier command")
         yield from _self_reports(manifest, command)
         if command.keep:
-            text = f"{name}: what one candidate leaves in {', '.join(command.keep)}, the next is measured with"
+            text = f"{name}: a candidate is measured with the files of the one before in {', '.join(command.keep)}"
             yield Finding("note", text, "take out keep; setup.gives gives each measurement a copy of its own")
         if command.network:
-            text = f"{name}: has the network: it can fetch an answer, and tell what it saw"
+            text = f"{name}: has the network: it can fetch an answer, and send files out"
             yield Finding("note", text, "take out network; let setup fetch what is needed")
         before += command.outputs if command.sees != "hidden" or before else ()
     runners = {command.name: started(manifest, command) for command in manifest.commands if command != timed}
@@ -106,7 +106,7 @@ def cheat_remedy(manifest: Manifest) -> str:
     elif command.sees == "both":
         remedy = f"{command.name} sees hidden files and candidate code together: {exposure.SPLIT}"
     else:
-        remedy = f"{command.name} believes what `outputs` say: recompute the number from them, and refuse what is odd"
+        remedy = f"{command.name} trusts its `outputs`: recompute the number from them, and refuse odd ones"
     if metric.valid is None:
         return f"{remedy}; give metric.valid, the lowest and the highest number that can be true"
     return f"{remedy}; narrow metric.valid, or add a [[guard]] on what the cheat lets slip"
@@ -140,8 +140,8 @@ def _self_reports(manifest: Manifest, command: VerifyCommand) -> Iterator[Findin
 
 _READ_FROM = {
     "json": "{0.query} in {0.path} of the command {0.command}",
-    "stdout": "/{0.regex}/ in what the command {0.command} prints",
-    "stderr": "/{0.regex}/ in what the command {0.command} prints on stderr",
+    "stdout": "/{0.regex}/ in the output of the command {0.command}",
+    "stderr": "/{0.regex}/ in the stderr of the command {0.command}",
     "wall": "wall time of the command {0.command}",
     "cpu": "processor time of the command {0.command} and its children",
 }

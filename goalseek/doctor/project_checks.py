@@ -100,7 +100,7 @@ def check_writable_files(subject: Subject) -> Iterable[Finding]:
     if project.standing.baseline is None or unmatched != list(_positive_patterns(patterns)):
         return ()
     message = "scope.writable leaves no file to change in the tree that the climb starts from"
-    hint = f"name files that are there: git ls-tree -r --name-only {project.repository.tip_ref}"
+    hint = f"name committed files: git ls-tree -r --name-only {project.repository.tip_ref}"
     if _commit_matches(project, project.repository.head(), patterns):
         hint += "; or begin again with your own code, after goalseek promote: goalseek baseline --from HEAD"
     raise GoalseekError(message, hint, StopReason.REPOSITORY)
@@ -169,9 +169,9 @@ def check_timed_command(subject: Subject) -> Iterator[Finding]:
     running = [one for one in judging if one.sees != "hidden" or one.outputs]
     names = [one.name for one in (running if len(running) > 1 else judging) if not one.once]
     if is_time_unclear(loaded) and names:
-        problem = f'the metric is a time (source = "{metric.source}"), and metric.command does not say which of the '
+        problem = f'the metric is a time (source = "{metric.source}"), but metric.command names none of the '
         remedy = "name it: " + ", or ".join(f'metric.command = "{name}"' for name in names)
-        yield Finding("wrong", f"{problem}{len(manifest.commands)} verify commands takes it", remedy)
+        yield Finding("wrong", f"{problem}{len(manifest.commands)} verify commands", remedy)
         return
     for reading in (metric, *manifest.guard):
         if reading.source in TIME_SOURCES and not _judges_candidate(manifest, reading.command):
@@ -210,7 +210,7 @@ def check_committed_files(subject: Subject) -> Iterator[Finding]:
             ruler.append(quote_path(path))
     ruler.sort(key=lambda path: not path.startswith(scope.prefix))
     if (hidden or ruler) and not project.is_committed_only:
-        why = "tracked files that the climb may not write are uncommitted, and each may be part of the verifier"
+        why = "uncommitted changes outside scope.writable, perhaps in the verifier"
         message, hint = f"{why}: {abbreviate(ruler)}", "commit or stash them"
         if hidden:
             message = f"hidden, but not committed: {abbreviate(hidden)}"
@@ -225,7 +225,7 @@ def check_committed_files(subject: Subject) -> Iterator[Finding]:
         is_measured = subject.source == "HEAD"
         yield Finding("note", text, "commit them, to climb from them; or stash them" if is_measured else "")
     else:
-        yield Finding("good", "all that the number depends on is in HEAD")
+        yield Finding("good", "every file that the number depends on is in HEAD")
 
 
 def check_branch(subject: Subject) -> Iterator[Finding]:
@@ -292,7 +292,7 @@ def check_left_out_files(subject: Subject) -> Iterator[Finding]:
     for form, paths in converted_files(project.repository, entries).items():
         what = f"files are in the trees as git stores them, before {form}"
         what = "Git LFS files are pointers in the trees" if form == "filter=lfs" else what
-        remedy = "keep what a command needs in an ignored folder and list that in scope.share"
+        remedy = "keep the files that a command needs in an ignored folder, and list it in scope.share"
         yield Finding("note", f"{what}: {abbreviate(paths)}", remedy)
 
 

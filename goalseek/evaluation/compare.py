@@ -52,7 +52,7 @@ class RevisionComparison(Struct, frozen=True):
         if self.is_exact:
             return f"{text} (deterministic)"
         if settled.interval is None:
-            return f"{text}; a second pair would tell how sure that is"
+            return f"{text}; an interval needs a second pair"
         return f"{text}; " + ("sure: zero lies outside" if settled.is_sure else "not sure: zero lies inside")
 
 
@@ -88,7 +88,7 @@ def measure_pairs(project: Project, before: Target, after: Target, count: int) -
     for run in measurements.measure_in_turn(project, trees):
         if isinstance(number := run.number, Failure):
             error = measurements.baseline_error(number, measurements.trial_folder(project), run.target.name)
-            raise GoalseekError(error.message, "what has no number cannot be compared", error.exit_code)
+            raise GoalseekError(error.message, "compare revisions that the verifier can measure", error.exit_code)
         numbers.append(number)
         if len(numbers) % 2 == 0:
             pairs = measurements.pairs_in_turn(numbers)
@@ -125,7 +125,7 @@ def _named_commit(project: Project, revision: str) -> tuple[str, str]:
             return f"iteration {record.iteration}", record.commit_hash
         what = f"iteration {record.iteration} has no candidate" if record else f"there is no iteration {revision}"
         raise GoalseekError(f"{revision}: there is no such commit, and {what}", "see: goalseek log", USAGE)
-    hint = "name a commit, branch or tag; or of the climb best, baseline or an iteration's number"
+    hint = "name a commit, branch or tag; or best, baseline or an iteration's number"
     raise GoalseekError(f"{revision}: there is no such commit", hint, USAGE)
 
 
@@ -137,11 +137,11 @@ def refuse_other_ruler(project: Project, scope: Scope, before: Revision, after: 
     others = [quote_path(path) for path in paths if scope.kind(path) == "other"]
     if ruler_files:
         message = f"{before.name} and {after.name} do not have the same verifier: {abbreviate(ruler_files)}"
-        hint = "numbers of two verifiers are never compared; compare revisions between which these files stay"
+        hint = "numbers of two verifiers are never compared; compare revisions in which these files are the same"
         raise GoalseekError(message, hint, USAGE)
     if others:
         project.watch.on_note(
-            f"these files differ too, though they are not writable, and are measured as they are: {abbreviate(others)}"
+            f"files outside the scope differ too, and each side is measured with its version: {abbreviate(others)}"
         )
 
 

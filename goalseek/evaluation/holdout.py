@@ -101,5 +101,5 @@ def _compare_gains(standing: Standing, side: str, value: float, unit: str) -> tu
     before, after = (claim.baseline, claim.best) if claim else (standing.origin.value, standing.best.value)
     claimed_gain, gain = better_by(after, before), better_by(value, baseline_value)
     first, last = format_distinct(baseline_value, value, unit=unit)
-    text = f"baseline {first}, best {last}: a gain of {format_number(gain, unit)}, where the verifier's is"
+    text = f"baseline {first}, best {last}: a gain of {format_number(gain, unit)}; the verifier's gain is"
     return claimed_gain - gain, f"{text} {format_number(claimed_gain, standing.unit)}"

@@ -73,7 +73,7 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
     """
     if deviations := audit(project.loaded, project.repository).deviations:
         first = deviations[0]
-        message = f"the records do not hold, so nothing is compared with them: {first.where}: {first.what}"
+        message = f"the records fail the audit, so nothing is compared with them: {first.where}: {first.what}"
         raise GoalseekError(message, "goalseek audit names every difference", BAD_FINDING)
     record, standing = project.ledger.history.iteration(number), project.standing
     if record is None or standing.baseline is None:
@@ -106,7 +106,7 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
     reproduction = _reproduce(config.manifest, standing, record, recorded, evidence)
     is_other = any(number.how == "differs" for number in reproduction.numbers[:1])
     if is_other and (noise.differed or not noise.agreed):
-        on_message("audit: it is another number; measuring once more, to see whether it moves by itself")
+        on_message("audit: the number differs; measuring once more, to see the noise")
         second = next(runs).evidence
         verify += second.verify
         if not second.failure and (value := second.runs[0].value) is not None:
@@ -166,7 +166,7 @@ def _compare_number(name: str, recorded: float, again: float, why_within: str) -
     """``why_within`` says why a difference decides nothing; "" if it does."""
     difference = again - recorded
     if difference == 0:
-        text = f"{name}: {format_number(again)} again, to the last bit"
+        text = f"{name}: {format_number(again)} again, identical"
         return NumberDelta(name, recorded, again, 0.0, 0.0, "equal", text)
     percent = 100 * difference / abs(recorded) if recorded else None
     before, after = format_distinct(recorded, again)
@@ -180,7 +180,7 @@ def _judge_with_noise(reproduction: Reproduction, direction: str, state: NoiseSt
     """The reproduction judged by a second measurement, ``once_more``, and the spread of recorded repeats."""
     first, *guards = reproduction.numbers
     if once_more == first.again:  # to the last bit: the metric is not noisy
-        text = f"{first.text}; measured once more it is the same again, so this is no noise"
+        text = f"{first.text}; measured once more, it is the same, so the difference is not noise"
         return Reproduction.of(structs.replace(first, text=text, once_more=once_more), *guards)
     values = (first.recorded, first.again, once_more)
     scale = scale_of(direction, state.all_positive and all(value > 0 for value in values))

@@ -313,7 +313,7 @@ def last_line(standing: Standing, manifest: Manifest) -> str:
     unit, settled, best = standing.unit, standing.settled, standing.best
     if not standing.keeps:
         why = ", nothing beat it" if standing.tries else ""
-        why = ", all that was kept was taken back" if standing.taken_back else why
+        why = ", every kept change was taken back" if standing.taken_back else why
         result = f"{humanize.format_number(standing.origin.value, unit)}{why}"
     elif settled:
         gain = " → ".join(humanize.format_distinct(settled.baseline, settled.best, unit=unit))

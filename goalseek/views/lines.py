@@ -46,7 +46,7 @@ class SandboxWatch(Observer):
     def on_sandbox(self, level: SandboxLevel, not_enforced: tuple[str, ...]) -> None:
         if level.name == "bubblewrap":
             if not self._is_quiet:
-                gaps = "; goalseek doctor names what it leaves open" if not_enforced else ""
+                gaps = "; goalseek doctor lists its gaps" if not_enforced else ""
                 print(f"sandbox: {level.name}{gaps}", file=sys.stderr)
             return
         head = "no sandbox: programs run as you"

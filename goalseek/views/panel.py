@@ -99,7 +99,7 @@ class LiveWatch(LineWatch):
         assert self._progress
         now, picture = time.monotonic(), self._picture
         if is_ending():
-            picture = structs.replace(picture, status="waiting", next="interrupted; for what runs to end")
+            picture = structs.replace(picture, status="waiting", next="interrupted; for running programs to end")
         silence = max(now - self._printed_at, seconds_since(picture.silent_since))
         says = format_silence(silence) or next(iter(terminal_text.clean_lines(self._tail)[::-1]), "").strip()
         frame = Frame(self._progress, picture, now - self._phase_start, now - self._progress_at, says)

@@ -320,7 +320,7 @@ def test_submodules_and_files_that_a_filter_makes_are_told_with_the_remedy(proje
     assert "submodules are not in the trees: module" in ended.stderr and "scope.share" in ended.stderr
     assert "Git LFS files are pointers in the trees: big.bin" in ended.stderr
     told = "files are in the trees as git stores them, before"
-    assert f"{told} filter=git-crypt: data/two.key, one.key; keep what a command needs" in ended.stderr
+    assert f"{told} filter=git-crypt: data/two.key, one.key; keep the files that a command needs" in ended.stderr
     assert f"{told} working-tree-encoding=UTF-16: data/a.csv; keep" in ended.stderr
     assert ended.stderr.count(told) == 2
     assert f"{told} filter=git-crypt: data/two.key, one.key" in project.run("doctor", "--quick").stdout
@@ -399,7 +399,7 @@ def test_a_script_that_is_not_committed_is_named_where_a_command_needs_it(projec
     project.write({"agent.sh": "echo '{\"score\": 2}' > answer.json"})
     project.git("add", "judge.sh")
     project.git("commit", "-qm", "judge")
-    missing = "agent.sh is in your checkout, but not committed where the agent's tree is taken from"
+    missing = "agent.sh is in your checkout, but not committed, so not in the agent's tree"
     doctor = project.run("doctor", "--quick")
     assert doctor.exit_code == 1 and f"✗ provider     {missing}" in doctor.stdout
     refused(project, 3, missing, "commit it")
@@ -412,7 +412,7 @@ def test_a_script_that_is_not_committed_is_named_where_a_command_needs_it(projec
     project.write({"tool.sh": "echo '{\"score\": 3}' > answer.json"})
     project.commit()
     stopped = project.run("iterate")
-    later = "tool.sh was committed after the baseline, and the agent's tree is that of the climb"
+    later = "tool.sh was committed after the baseline, and is not in the agent's tree"
     remedy = "goalseek baseline --from HEAD takes it into the climb; or keep it outside of the repository"
     assert stopped.exit_code == 3 and later in stopped.stderr and remedy in stopped.stderr
     project.check("baseline", "--from", "HEAD")

@@ -100,12 +100,12 @@ def test_what_cannot_be_compared_is_refused(two: Project) -> None:
     for arguments, said in (
         ((), "compare needs a revision"),
         (("nothing",), "nothing: there is no such commit"),
-        (("HEAD~1", "nothing"), "or of the climb best, baseline or an iteration's number"),
+        (("HEAD~1", "nothing"), "or best, baseline or an iteration's number"),
         (("HEAD~1", "best"), "best: nothing is measured yet"),
         (("7",), "7: there is no such commit, and there is no iteration 7"),
         (("HEAD",), "are the same tree"),
         (("--dirty",), "HEAD and the checkout are the same tree"),
-        (("HEAD~1", "HEAD", "--dirty"), "--dirty takes the place of B"),
+        (("HEAD~1", "HEAD", "--dirty"), "--dirty and B exclude each other"),
         (("HEAD~1", "-n", "0"), "at least 1"),
         (("HEAD", ""), "there is no such commit"),
     ):
@@ -142,7 +142,7 @@ def test_what_differs_beside_the_number_is_named_equal_or_without_a_number(two: 
     two.write({"other.txt": "read by the code\n"})
     ended = two.run("compare", "--dirty", "-n", "1")
     assert ended.exit_code == 0
-    assert "though they are not writable, and are measured as they are: other.txt" in ended.stderr
+    assert "and each side is measured with its version: other.txt" in ended.stderr
     assert "the checkout against HEAD: no difference" in ended.stdout
     two.write({"answer.json": answer(12, 99)})
     ended = two.run("compare", "--dirty")

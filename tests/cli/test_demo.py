@@ -71,8 +71,8 @@ def test_many_at_once_land_and_the_last_lines_say_what_was_moved(case: Case) -> 
     assert len(values) > 4 and values == sorted(set(values))
     _, after = shown.split("several at once: 12 iterations in ")
     merged, conflicts = after.splitlines()[1:3]
-    assert "merged onto what landed meanwhile, and measured there: " in merged and merged[-1].isdigit()
-    assert conflicts.startswith("  in conflict with it, so given back to the author once: ")
+    assert "moved to a newer tip, and measured there: " in merged and merged[-1].isdigit()
+    assert conflicts.startswith("  in conflict with it, and returned to the author once: ")
     here = case.folder / "here"
     assert case.git("rev-list", "--count", "goalseek/many", folder=here) == str(len(values))
     assert not case.git("for-each-ref", "refs/goalseek/many/flight", folder=here)

@@ -288,7 +288,7 @@ def test_it_asks_at_a_terminal_and_again_only_for_an_answer_that_is_wrong(case: 
             gold/mark.sh does not exist
             command that scores its output → sh judge.sh
             leaves for the next → maximize /x/
-            'maximize /x/' says
+            'maximize /x/' names
             leaves for the next → guess.csv
             how to read the number → the number, please
             how to read the number → maximize /score: (\S+/
@@ -493,9 +493,9 @@ def test_a_branch_that_is_in_the_way_is_said_before_the_first_question(case: Cas
             terminal,
             """
             'goalseek' is in the way
-            begin with → no name
-            begin with → goalseek
-            begin with →
+            prefix of goalseek's branch → no name
+            prefix of goalseek's branch → goalseek
+            prefix of goalseek's branch →
             name of the project →
             command that builds or runs the candidate → none
             program.md → no
@@ -562,7 +562,7 @@ def test_why_a_file_is_not_committed_is_said(case: Case) -> None:
     case.write(**{"service/search/rank.txt": "1\n"})
     case.commit()
     stderr = case.run("init", *FLAGS, "--writable", "search/rank.txt").stderr
-    assert "'search/rank.txt' matches no committed file\n  there is service/search/rank.txt\n" in stderr
+    assert "'search/rank.txt' matches no committed file\n  did you mean service/search/rank.txt?\n" in stderr
 
 
 def test_the_time_of_a_program_that_was_built_and_is_checked(case: Case) -> None:
@@ -592,7 +592,7 @@ def test_a_program_is_timed_on_hidden_input(case: Case) -> None:
     case.commit()
     words = ("--writable", "build.sh", "--hidden", "hidden/**", "--run", "sh build.sh")
     ended = case.run("init", *words, "--score", "time sh app < hidden/input.txt")
-    assert ended.exit_code == 2 and "no outputs are named: sh app < hidden/input.txt gets only" in ended.stderr
+    assert ended.exit_code == 2 and "no outputs are named, so sh app < hidden/input.txt gets no file" in ended.stderr
     edit(case, "once = true", 'once = true\noutputs = ["app"]')
     case.check("init")
     (case.folder / "goalseek.toml").unlink()

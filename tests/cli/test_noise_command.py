@@ -58,7 +58,7 @@ class TestOfAProject:
         assert count() == 5, "runs made before count"
         assert [run["before"] for run in first] == [True] * 4
         assert (more[:4], len({run["seed"] for run in more})) == (first, 5)
-        assert "5 runs, 5 of them made before" in noisy.run("noise", "-n", "5").stdout
+        assert "5 runs, 5 of them earlier" in noisy.run("noise", "-n", "5").stdout
         noisy.set_moves(answer(0))
         baseline = noisy.climb()[0]
         assert [run["seed"] for run in baseline["runs"]][:4] == seeds
@@ -169,8 +169,8 @@ class TestOfAnyCommand:
 
     def test_what_makes_no_sense_is_refused(self, anywhere: Project) -> None:
         for arguments, said in (
-            (("--run", "true", "--query", "x", "--regex", "(x)"), "--regex and --query: one of them"),
-            (("--run", "true", "--direction", "maximize"), "the shorter is better"),
+            (("--run", "true", "--query", "x", "--regex", "(x)"), "--regex and --query exclude each other"),
+            (("--run", "true", "--direction", "maximize"), "always minimized"),
             (("-m", "speed", "--run", "true"), "-m and --run"),
             (("--run", "true", "--matches", "last"), "--matches is for --regex"),
             (("--run", "true", "--regex", "(x"), "does not compile"),
@@ -178,7 +178,7 @@ class TestOfAnyCommand:
             (("--run", "true", "--query", "[x"), "is not JMESPath"),
             (("--run", "true", "--timeout", "soon"), "is not a duration"),
             (("-n", "1", "--run", "true"), "two runs at least"),
-            (("--regex", "(x)"), "--regex is for --run"),
+            (("--regex", "(x)"), "--regex goes with --run"),
         ):
             assert said in anywhere.fail(2, "noise", *arguments)
 

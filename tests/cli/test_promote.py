@@ -435,7 +435,7 @@ class TestNames:
         project, patch = climbed.copy(tmp_path / "od\"d: dir 'ü"), tmp_path / "a b'.patch"
         ended = promote(project, "--branch", "better", "--patch", str(patch))
         assert tree(project, "better") == best_tree(project)
-        assert f"git am --keep --keep-cr {shlex.quote(str(patch))} takes it" in ended.stdout
+        assert f"to apply it: git am --keep --keep-cr {shlex.quote(str(patch))}" in ended.stdout
         ended = project.copy(tmp_path / "two\nlines").run("promote")
         assert ended.exit_code == 3 and "has a line break" in ended.stderr
 

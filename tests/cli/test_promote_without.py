@@ -59,7 +59,7 @@ def test_a_base_that_has_the_change_gets_the_revert(climbed: Project) -> None:
     assert parts(climbed, "again") == ["2", "1", "5"]
     for base in ("--onto", "HEAD"), ():
         ended = climbed.run("promote", *base, "--without", "2")
-        assert ended.exit_code == 2 and "--without 2: iteration 5 took it back, so it is out already" in ended.stderr
+        assert ended.exit_code == 2 and "--without 2: iteration 5 already took it back" in ended.stderr
     assert numbers(climbed, "--onto", "HEAD", "--without", "5") == [], "the user's own code keeps it"
 
 
@@ -74,7 +74,7 @@ def test_reverts_of_changes_on_the_same_lines_cancel_out(tmp_path: Path) -> None
 def test_without_leaves_a_change_out_and_says_that_nobody_has_measured_the_rest(climbed: Project) -> None:
     before = climbed.records(), climbed.git("for-each-ref")
     shown = climbed.check("promote", "--without", "2")
-    assert "without that, parts/b.txt differ from the best commit, so nobody has measured this result" in shown
+    assert "without that, parts/b.txt differ from the best commit, so this result was never measured" in shown
     assert shown.endswith("to make the commits: goalseek promote --branch NAME --without 2\n")
     assert (climbed.records(), climbed.git("for-each-ref")) == before
     found = climbed.ask("promote", "--without", "2", "--branch", "home")
@@ -102,7 +102,7 @@ def test_what_cannot_be_left_out_is_refused_by_name(tmp_path: Path) -> None:
     assert "leave it out too: --without 3" in said and "home" not in project.git("for-each-ref")
     assert numbers(project, "--without", "1,3") == [[2]]
     for wrong, said in (
-        ("9", "it is not among the kept changes that go home: 1, 2, 3"),
+        ("9", "it is not among the kept changes to promote: 1, 2, 3"),
         ("x", "no iteration's number"),
     ):
         assert said in project.fail(2, "promote", "--without", wrong)

@@ -150,7 +150,7 @@ def test_quick_applies_the_patches_and_measures_none_and_one_that_does_not_apply
     ended = case.run("--json", "doctor", "--quick")
     assert ended.exit_code == 1
     bad, none, renamed, link, fit = cheats_of(ended)
-    assert not link["ok"] and "name the file itself" in link["text"], "only the link would be hidden"
+    assert not link["ok"] and "name the target" in link["text"], "only the link would be hidden"
     assert renamed["text"] == "cheats/moved.patch does not apply: answer.txt, at line 20"
     assert bad["text"] == "cheats/two.patch does not apply: answer.txt, hunk 2 of 2, @@ -20,3 +20,3 @@"
     assert none["text"].startswith("cheats/none.patch does not apply: ")

@@ -30,7 +30,7 @@ def test_a_fit_project_is_well_no_number_is_measured_twice_and_nothing_broken_st
     first, count = case.run("doctor"), case.count()
     assert first.exit_code == 0 and "✗" not in first.stdout
     assert "✓ verifier     score = 5 (" in first.stdout
-    assert "2 runs of the verifier" in first.stderr and "the first will tell" in first.stderr
+    assert "2 runs of the verifier" in first.stderr and "the first will show" in first.stderr
     assert count == 3, "two numbers, and one run with a broken candidate"
     reachable = [line.split()[0] for line in case.git("rev-list", "--all", "--objects").splitlines()]
     assert not any(GARBAGE.decode().strip() in case.git("cat-file", "-p", name) for name in reachable)
@@ -156,7 +156,7 @@ def told_of(
 def test_a_share_of_few_cases_is_repeatable_and_not_general(tmp_path: Path) -> None:
     manifest = load(make_case(tmp_path).manifest).manifest
     few, many = (replace(manifest, metric=replace(manifest.metric, examples=count)) for count in (8, 100))
-    text = "1 case of 8 is a step of 0.125: it repeats, and says little of other cases"
+    text = "1 case of 8 is a step of 0.125: it repeats, but other cases may differ"
     for of, value, other, recorded, is_told in (
         (few, 0.375, 0.375, (), True),
         (manifest, 0.5, 0.5, (None, 0.625, 1.0), True),

@@ -64,8 +64,8 @@ TOOK = Guard(name="took", source="wall", command="train", max=9.0)
 SHORT = "train: very short processes that nobody waits for are not in its processor time"
 SELF = "train {} its own score: self-reported"
 BLIND = "score: sees nothing of the candidate, not even outputs: it cannot judge it"
-KEEPS = "train: what one candidate leaves in build/, the next is measured with"
-FETCHES = "train: has the network: it can fetch an answer, and tell what it saw"
+KEEPS = "train: a candidate is measured with the files of the one before in build/"
+FETCHES = "train: has the network: it can fetch an answer, and send files out"
 CHECKED = "train's run time is its score, and the command score checks what it left"
 NEAR = "score: sees only outputs (out/guesses.csv, near.out) and hidden files: none of the candidate's code"
 EXITS = "tests: its success is an exit code, and candidate code can end the process with any"
@@ -90,8 +90,8 @@ BY_HIDDEN = replace(SCORE, name="time", outputs=("near.out",))
         (manifest(TRAIN), SELF.format("writes"), READ_HIDDEN),
         (manifest(replace(TRAIN, outputs=("out/**",)), SCORE, path="out/m.json"), SELF.format("writes"), READ_HIDDEN),
         (manifest(TRAIN, BY_HIDDEN, SCORE), NEAR, ""),
-        (manifest(BY_HIDDEN, SCORE), BLIND, "name what it needs in the outputs of a command before it"),
-        (manifest(replace(TRAIN, outputs=()), SCORE), BLIND, "name what it needs in the outputs of a command"),
+        (manifest(BY_HIDDEN, SCORE), BLIND, "name its input in the outputs of an earlier command"),
+        (manifest(replace(TRAIN, outputs=()), SCORE), BLIND, "name its input in the outputs of an earlier command"),
         (manifest(TESTS, TRAIN, SCORE), EXITS, "let it leave a report in `outputs`, and a command that sees"),
         (manifest(replace(TESTS, sees="both"), TRAIN, SCORE), EXITS, "let it leave a report in `outputs`"),
         (manifest(replace(TESTS, outputs=("report.xml",)), TRAIN, SCORE), EXITS, None),
@@ -170,7 +170,7 @@ def test_what_to_change_after_a_cheat_won_fits_the_metrics_source() -> None:
     assert SPLIT in cheat_remedy(manifest(BOTH))
     assert READ_HIDDEN in cheat_remedy(manifest(TRAIN, source="stdout"))
     hidden = cheat_remedy(manifest(TRAIN, SCORE))
-    assert "score believes what `outputs` say" in hidden and "give metric.valid" in hidden
+    assert "score trusts its `outputs`" in hidden and "give metric.valid" in hidden
     remedy = "keep a checksum of the answer, not the answer, beside the timed program; and hide its input"
     assert cheat_remedy(manifest(TRAIN, SCORE, source="wall", command="train")) == remedy
     assert cheat_remedy(manifest(TRAIN, SCORE, source="cpu", command="score")) == remedy

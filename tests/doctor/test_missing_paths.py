@@ -83,7 +83,7 @@ def test_a_candidate_that_fails_for_it_has_a_note(project: Project) -> None:
 
 SHARING = {"scope": {**SCOPE, "share": ["shared"]}}
 VENV = {"scope": {**SCOPE, "share": [".venv"]}}
-NO_COMMAND = "`forecast.csv` is not a command that is found there"
+NO_COMMAND = "command not found: `forecast.csv`"
 SLIP = {"run": "python hidden/jugde.sh", "sees": "hidden"}
 GRADES = {"run": "python3 grade.py", "sees": "hidden"}
 TO_HIDE = "and it runs grade.py: hide it: name it in scope.hidden"
@@ -93,16 +93,16 @@ ABSENT = "is not committed and so not in the trees"
 CASES: dict[str, tuple[str, Any, int, str]] = {
     "hidden": (f"{MISSING}'hidden/a.csv'", {}, 1, "`hidden/a.csv` is hidden and not committed"),
     "module": ("ModuleNotFoundError: No module named 'helper'", {}, 1, f"`helper.py` {ABSENT}: commit it"),
-    "bare word": ("cat: weights: No such file", SHARING, 1, 'where it is data: scope.share = ["shared", "weights"]'),
+    "bare word": ("cat: weights: No such file", SHARING, 1, 'if it is data: scope.share = ["shared", "weights"]'),
     "absolute": ("cannot read {top}/data/big", {}, 1, IGNORED),
     "in the bench": ("cannot read {bench}/tree/data/big", {}, 1, IGNORED),
     "written": (f"{MISSING}'out/log'", {}, 1, f"`out/` {ABSENT}: mkdir -p out"),
     "space": ("cannot open 'my data/big'", {}, 1, 'scope.share = ["my data"]'),
     "a tracked file beside it": ("no folder mixed/x here", {}, 1, "`mixed/x` is ignored by git"),
     "include": ("src/a.c:1:9: fatal error: b.h: No such file", {}, 1, "`src/b.h` is not committed"),
-    "link": (f"{MISSING}'near/x'", {}, 1, "`near/` is a link, and what it leads to is not in the trees: scope.share ="),
-    "submodule": (f"{MISSING}'lib/x'", {}, 1, "`lib/` is a submodule, and what it leads to is not in the trees: scope"),
-    "its module": ("No module named 'demand.lags'", {}, 1, "`lib/` is a submodule, and what it leads to"),
+    "link": (f"{MISSING}'near/x'", {}, 1, "`near/` is a link, and its target is not in the trees: scope.share ="),
+    "submodule": (f"{MISSING}'lib/x'", {}, 1, "`lib/` is a submodule, and its target is not in the trees: scope"),
+    "its module": ("No module named 'demand.lags'", {}, 1, "`lib/` is a submodule, and its target"),
     "of a scorer": (
         f"{MISSING}'data/big'",
         {"sees": "hidden"},

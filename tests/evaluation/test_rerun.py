@@ -77,7 +77,7 @@ def test_a_seeded_verifier_agrees_to_the_last_bit_and_nothing_is_recorded(climbe
     ended = climbed.run("audit", "--rerun", "1")
     assert ended.exit_code == 0
     assert "with the pinned verifier and the recorded seed" in ended.stdout
-    assert ": the same\n  score: " in ended.stdout and "again, to the last bit" in ended.stdout
+    assert ": the same\n  score: " in ended.stdout and "again, identical" in ended.stdout
     assert "measuring iteration 1 again" in ended.stderr and "nothing was recorded" in ended.stderr
     assert climbed.run("audit").exit_code == 0
 
@@ -91,7 +91,7 @@ def test_a_number_that_moved_and_stays_is_no_noise_and_named_in_its_units_and_in
     assert score["difference"] == score["again"] - score["recorded"] != 0
     assert score["percent"] == pytest.approx(100 * score["difference"] / score["recorded"])
     assert score["once_more"] == score["again"]
-    assert score["text"].endswith("measured once more it is the same again, so this is no noise")
+    assert score["text"].endswith("measured once more, it is the same, so the difference is not noise")
     assert (size["recorded"], size["again"], size["how"]) == (150, 157, "within")
     assert size["text"] == "size: recorded 150, now 157: +7, +4.7%; on the same side of its bounds"
     climbed.set_manifest({"metric": {**METRIC, "min_delta": 0.2}, "guard": GUARD})
@@ -125,7 +125,7 @@ def test_a_metric_that_moves_by_itself_is_held_against_the_spread_of_its_repeats
     assert ": the same within the noise\n  score: recorded 10" in ended.stdout
     assert "score is noisy, runs of the same code differ here by up to about " in ended.stdout
     assert "and this one lies within\n" in ended.stdout
-    assert "measuring once more, to see whether it moves by itself" in ended.stderr
+    assert "measuring once more, to see the noise" in ended.stderr
     home("step").write_text("9")
     found = again(project, 0, 1)["found"]
     assert found["how"] == "differs"
@@ -159,6 +159,6 @@ def test_what_cannot_be_compared_with_is_refused(climbed: Project, make_project:
     assert refusal("1", "--rebuild")[0] == 2, "two answers are not asked for at once"
     climbed.git("update-ref", "refs/heads/goalseek/demo", "HEAD")
     code, text = refusal("1")
-    assert code == 1 and "the records do not hold" in text
+    assert code == 1 and "the records fail the audit" in text
     empty = make_project("empty")
     assert empty.run("audit", "--rerun", "0").exit_code == 3 and empty.traces() == []

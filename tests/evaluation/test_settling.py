@@ -283,7 +283,7 @@ def test_it_is_looked_at_once_in_the_end_and_each_look_is_written_before_it_is_m
         (2, "best", "measured", 770090.0),
     ]
     assert looks[-1]["gap"] == 0.0
-    assert "holdout, look 2: baseline 770001, best 770090: a gain of 89, where the verifier's is 89" in ended.stdout
+    assert "holdout, look 2: baseline 770001, best 770090: a gain of 89; the verifier's gain is 89" in ended.stdout
     assert len(home("looks").read_text().splitlines()) == 2
     project.climb("iterate", "--forever")
     assert len(home("looks").read_text().splitlines()) == 2
@@ -358,7 +358,7 @@ def test_its_number_may_be_printed_and_go_down_and_it_belongs_to_the_ruler(place
     project.climb("iterate", "--forever")
     looks = [look for look in of_kind(project, "holdout") if look["reason"] == "measured"]
     assert [(look["value"], look["gap"]) for look in looks] == [(90.5, None), (30.5, 0.0)]
-    assert "a gain of 60, where the verifier's is 60" in looks[1]["why"]
+    assert "a gain of 60; the verifier's gain is 60" in looks[1]["why"]
     project.set_manifest(project.manifest.read_text().replace("loss ([", "los. (["))
     assert "holdout; goalseek baseline adopts it" in project.run("status").stdout
 

@@ -103,7 +103,7 @@ def test_before_each_a_revert_waits_as_well_and_stays_one_whatever_is_said(askin
     for number, word in ((1, "approve"), (2, "decline"), (3, "decline")):
         error = waited(asking)
         assert f"iteration {number} waits for your approval: reverted, " in error.message
-        said = f"iteration {number} lost, and is reverted whatever the answer: "
+        said = f"iteration {number} lost, and is reverted with either answer: "
         assert asking.check(word, str(number)).startswith(said)
     assert "iteration 4 waits for your approval: kept" in waited(asking).message
     records = asking.iterations()[1:]

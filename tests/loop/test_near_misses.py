@@ -185,7 +185,7 @@ def test_stacks_that_never_come_are_said_at_the_end_in_status_and_in_the_report(
     assert ended.exit_code == 0 and ended.stderr.count(text) == 1
     assert text in project.check("status")
     report = project.check("report", "-o", "-", "--format", "md")
-    assert "- near misses that do not merge, or were measured already: 5" in report
+    assert "- stacks that do not merge, or were measured already: 5" in report
 
 
 @pytest.mark.slow

@@ -149,10 +149,10 @@ def test_a_change_that_later_ones_stand_on_stays_and_its_files_are_named(tmp_pat
     assert "nothing was kept" in project.run("settle").stderr
     assert "every change kept since the baseline was taken back" in project.check("status").splitlines()[-1]
     report = project.check("report", "-o", "-")
-    assert "all that was kept was taken back" in report and "0 kept of 2 tries" in report
+    assert "every kept change was taken back" in report and "0 kept of 2 tries" in report
     project.set_moves(part("a", 2), part("a", 3), part("c", 0))
     last = project.check("iterate").splitlines()[-1]
-    assert last.startswith("score 3, all that was kept was taken back · ") and " · 0 kept of 3 · " in last
+    assert last.startswith("score 3, every kept change was taken back · ") and " · 0 kept of 3 · " in last
 
 
 def test_without_a_number_nothing_lands_and_the_same_command_measures_again(tmp_path: Path) -> None:

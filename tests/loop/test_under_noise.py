@@ -169,7 +169,7 @@ def test_no_line_says_worse_beside_a_better_number_or_has_two_values_of_one_incu
     lines = [line for page in (*pages, (project.folder / "night.md").read_text()) for line in page.splitlines()]
     baseline, *records = project.iterations()
     incumbent, contradictions = baseline["metric"]["value"], 0
-    assert f"the incumbent, recorded at {incumbent:.6g}: 9 runs, 5 of them made before" in pages[1]
+    assert f"the incumbent, recorded at {incumbent:.6g}: 9 runs, 5 of them earlier" in pages[1]
     for record in records:
         metric, about = record["metric"], [line for line in lines if line.endswith(f"; {record['hypothesis_summary']}")]
         assert len(about) == 2, "in log, and when it was decided"

@@ -36,7 +36,7 @@ def crosses(project: Project) -> tuple[int, list[str]]:
 @pytest.mark.parametrize(
     "commands, metric, problem",
     [
-        ((BUILD, RUN), {}, "which of the 2 verify commands takes it"),
+        ((BUILD, RUN), {}, "names none of the 2 verify commands"),
         ((BUILD, RUN), {"source": "cpu"}, 'source = "cpu"'),
         ((RUN, CHECK), {"command": "check"}, BLIND),
         ((CHECK,), {}, BLIND),
@@ -100,7 +100,7 @@ def test_only_commands_that_judge_the_candidate_are_proposed(make_project: Proje
     project = make_project("three", files=FILES, manifest=tables)
     assert 'name it: metric.command = "time"\n' in project.run("baseline").stderr
     shown = project.run("doctor", "--quick").stdout
-    assert "a time of which metric.command is missing" in shown and "wall time of the command" not in shown
+    assert "a time without metric.command" in shown and "wall time of the command" not in shown
     assert "✗ manifest" in shown and "isolation" not in shown, "of a time that is not known yet nothing is said"
 
 

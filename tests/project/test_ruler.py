@@ -209,7 +209,7 @@ def test_the_headline_spans_the_baselines_of_one_verifier_and_names_the_first_of
     assert (settled["baseline"], settled["best"], settled["pairs"][0]) == (1, 4, [1, 4])
     project.set_manifest({"metric": {"direction": "maximize", "query": "size", "noise": "none"}})
     project.check("baseline")
-    other = "before another verifier or other code"
+    other = "before the verifier or the code changed"
     assert f"first      1, the baseline of iteration 0, {other}" in project.run("status").stdout
     project.set_moves(*[answer(6, size=20)] * 8)
     project.climb()

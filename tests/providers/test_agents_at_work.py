@@ -277,7 +277,7 @@ def test_doctor_says_version_login_endpoint_and_what_a_night_costs(
     claude.acts(always="crash")
     rows = found(project, "--live")
     assert [remedy for text, (_, remedy) in rows.items() if "gave no answer" in text] == [
-        "correct its model, its key or its endpoint: a run that it never answered ends by this"
+        "correct its model, its key or its endpoint: a run without any answer ends by this"
     ]
     claude.acts()
     project.manifest.write_text(project.manifest.read_text().replace("[sandbox]", "[sandbox]\nagent_search = true"))

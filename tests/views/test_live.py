@@ -257,7 +257,7 @@ def test_control_c_says_what_it_waits_for_leaves_a_sane_terminal_and_says_how_to
         shown.until(lambda text: "  prints      deaf" in text)
         assert termios.tcgetattr(shown.theirs)[3] & termios.NOFLSH, "^C takes away what is written and not yet read"
         shown.type("\x03")
-        shown.until(lambda text: "  waiting     interrupted; for what runs to end" in text)
+        shown.until(lambda text: "  waiting     interrupted; for running programs to end" in text)
         shown.type("typed\x03")
         rows = shown.until_end()
         assert shown.child.returncode == 130

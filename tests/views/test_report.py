@@ -152,7 +152,7 @@ class TestOfAProject:
         written = tmp_path / "x.html"
         fields = {"file": "../x.html", "format": "html", "records": 6, "bytes": written.stat().st_size}
         assert told == fields and '+{"score": 3,' in Page(written.read_text()).text, "one patch is git's"
-        assert "Its patch is not here" in Page(reported(tmp_path, climbed.records())).text
+        assert "The patch is not in this page" in Page(reported(tmp_path, climbed.records())).text
         climbed.set_moves(*[answer(9)] * 6)
         climbed.write({"hidden/more": "1\n"})
         climbed.commit()
@@ -161,7 +161,7 @@ class TestOfAProject:
         assert climbed.run("step").exit_code == 0
         page = Page(climbed.run("report", "-o", "-").stdout)
         assert "score 3 → 9" in page.text and "1 kept of 1 try" in page.text, "in the middle of an iteration"
-        assert "200% better; first baseline 1 (iteration 0, before another verifier or other code)" in page.text
+        assert "200% better; first baseline 1 (iteration 0, before the verifier or the code changed)" in page.text
         assert "With earlier verifiers" in page.text and "0 to 4" in page.text
         assert len(page.of_class("dot")) == 2
         (climbed.folder / ".goalseek" / "demo").rename(tmp_path / "elsewhere")
@@ -182,7 +182,7 @@ class TestOfANight:
                 row["isolation"] = {"sandbox": sandbox, "verifier": "hidden"}
             text = page_of(rows, state).text
             assert ("The manifest shows them data, ~/weights too." in text) == is_named
-            assert ("what scope.share and sandbox.read name" in text) == is_named
+            assert ("the paths in scope.share and sandbox.read" in text) == is_named
             assert "size_kb 400 400 at most 10.5" in text
 
     @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ class TestOfANight:
         assert 'class="line" d="M0.0 350.0H1000.0V175.0H1000.0V0.0H1000.0"' in text
         assert "over iterations 0 to 4" in text and "2 kept of 4 tries" in text
         in_markdown = reported(tmp_path, rows, "md")
-        assert "- 3m 20s, in which several were at work at once: agent 0.0s, verifier 8m 20s" in in_markdown
+        assert "- 3m 20s (several iterations at once): agent 0.0s, verifier 8m 20s" in in_markdown
         assert "- 2 kept of 4 tries: 2 measured at once, 1 moved to a newer tip, 1 outrun\n" in in_markdown
 
     def test_kinds_keys_and_lines_that_are_not_known_do_no_harm(self, tmp_path: Path) -> None:

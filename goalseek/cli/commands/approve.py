@@ -16,8 +16,8 @@ from goalseek.views.terminal_text import one_line
 def arguments(parser: Parser) -> None:
     parser.add_argument("iteration", type=int, metavar="N", help="the number of the iteration that waits")
     parser.epilog = (
-        "Where the verdict rejects the change, the climb goes on either way. One that you decline is never tried again "
-        "together with others."
+        "If the verdict rejects the change, the climb goes on with either answer. A declined change is never tried "
+        "again in a stack."
     )
 
 
@@ -32,7 +32,7 @@ def run(options: Options) -> None:
     question = next((one for one in questions if one.iteration == number), None)
     if question is None:
         recorded = History(manifest.results).iteration(number) if 0 <= number <= standing.last_iteration else None
-        why, hint = "nothing waits for approval", "goalseek status says where it stands"
+        why, hint = "nothing waits for approval", "see: goalseek status"
         if recorded is not None:
             why = f"iteration {number} is recorded already: {recorded.outcome}, {recorded.reason}"
             hint = f"see: goalseek show {number}"
@@ -40,7 +40,7 @@ def run(options: Options) -> None:
             why = f"iteration {number} does not wait for approval; iteration {questions[0].iteration} does"
             hint = approval.commands_for(questions[0])
         elif manifest.manifest.approve.before == "never":
-            hint = 'the manifest asks for no approval; [approve] before = "kept" does'
+            hint = 'to be asked, set before = "kept" in [approve]'
         if not questions and last.name and last != manifest.path.resolve():
             hint += f"; the climb was last at work in {last.parent}"
         raise GoalseekError(f"goalseek {word} {number}: {why}", hint)
@@ -49,5 +49,5 @@ def run(options: Options) -> None:
     fields: dict[str, object] = {"iteration": number, "word": word, "commit": question.commit}
     fields |= {"holder": str(holder) if holder else None, "outcome": outcome, "why": question.verdict.why}
     goes_on = f"{holder} goes on" if holder else options.with_manifest("goalseek iterate goes on")
-    effect = f"will be {outcome}" if question.verdict else "lost, and is reverted whatever the answer"
+    effect = f"will be {outcome}" if question.verdict else "lost, and is reverted with either answer"
     options.print_answer(fields, f"iteration {number} {effect}: {one_line(question.verdict.why)}; {goes_on}")

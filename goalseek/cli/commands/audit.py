@@ -35,7 +35,7 @@ def run(options: Options) -> int:
             result = rerun(project, options.rerun, options.print_message)
         found = result.found
         seed = "a new seed" if result.seed is None else f"the recorded seed, {result.seed}"
-        within = "the noise" if any(number.is_noise for number in found.numbers) else "what decides"
+        within = "the noise" if any(number.is_noise for number in found.numbers) else "min_delta and bounds"
         how = {"equal": "the same", "within": f"the same within {within}", "differs": "NOT the same"}[found.how]
         head = f"iteration {result.iteration}, {result.commit[:12]}, with the pinned verifier and {seed}: {how}"
         options.print_answer(result, head, *(f"  {one_line(line)}" for line in found.text))

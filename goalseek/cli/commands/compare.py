@@ -28,8 +28,8 @@ def arguments(parser: Parser) -> None:
     count = f"how many pairs (default: {PAIRS})"
     parser.add_argument("-n", dest="count", type=int, metavar="N", default=PAIRS, help=count)
     parser.epilog = (
-        "The exit code is 0 whichever is better, and 1 where one of the two has no number. Nothing is recorded, and "
-        "checkout and index stay as they are."
+        "The exit code is 0 whichever is better, and 1 if one of the two has no number. Nothing is recorded; checkout "
+        "and index stay unchanged."
     )
 
 
@@ -38,7 +38,7 @@ def run(options: Options) -> int:
     has_both = options.dirty and options.after is not None
     refuse(
         (options.count < 1, f"-n {options.count}: at least 1", f"-n {PAIRS}"),
-        (has_both, "--dirty takes the place of B", "goalseek compare A B, or goalseek compare A --dirty"),
+        (has_both, "--dirty and B exclude each other", "goalseek compare A B, or goalseek compare A --dirty"),
         (options.before is None and not options.dirty, "compare needs a revision, or --dirty", usage),
     )
     options.apply_query({})  # a wrong one is refused before anything is measured

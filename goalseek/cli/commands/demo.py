@@ -91,7 +91,9 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", default=DEFAULT, help="the example (default: digits)")
     parser.add_argument("target", metavar="DIR", nargs="?", help="a new or empty folder (default: goalseek-demo-NAME)")
     parser.add_argument("-n", dest="count", type=int, metavar="N", help="how many iterations (default: under a minute)")
-    parser.add_argument("--provider", metavar="P", help="who proposes the changes (default: the example's own)")
+    parser.add_argument(
+        "--provider", metavar="P", help="the agent or program that proposes the changes (default: the example's)"
+    )
     parser.epilog = " ".join(f"{name}: {summary_of(folder)}" for name, (folder, _) in fixtures().items())
 
 
@@ -145,8 +147,8 @@ def run(options: Options) -> int:
     if moved := numbers_with(Reason.MOVED):
         lines += [
             f"several at once: {len(records) - 1} iterations in {format_duration(time.monotonic() - began)}",
-            f"  merged onto what landed meanwhile, and measured there: {moved}",
-            f"  in conflict with it, so given back to the author once: {numbers_with(Reason.CONFLICT) or 'none'}",
+            f"  moved to a newer tip, and measured there: {moved}",
+            f"  in conflict with it, and returned to the author once: {numbers_with(Reason.CONFLICT) or 'none'}",
             "",
         ]
     branch = f"goalseek/{loaded.manifest.project.name}"

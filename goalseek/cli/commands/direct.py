@@ -11,7 +11,7 @@ from goalseek.views.terminal_text import replace_unprintable
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument("text", nargs="?", metavar="TEXT", help="what the agent is told in its prompt")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="the text to add to the agent's prompt")
     parser.add_argument("--from", dest="first", type=int, metavar="N", help="the first iteration (default: the next)")
     parser.add_argument("--to", dest="last", type=int, metavar="M", help="the last iteration (default: none)")
     parser.add_argument("--list", action="store_true", help="list the directions")

@@ -28,10 +28,10 @@ from goalseek.sandbox.policy import ProgramAccess
 
 def arguments(parser: Parser) -> None:
     parser.epilog = (
-        "With --as verify, it runs where the last verify command runs, with what setup gives, and the outputs of the "
-        "earlier commands where log.keep_outputs kept them. No measurement sees what it leaves there."
+        "With --as verify, it runs in the folder of the last verify command, with the files of setup, and the outputs "
+        "of the earlier commands if log.keep_outputs kept them. Its files never reach a measurement."
     )
-    whose, tree = "in whose sandbox (default: verify)", "an iteration's tree, best or baseline (default: the incumbent)"
+    whose, tree = "the sandbox (default: verify)", "an iteration's tree, best or baseline (default: the incumbent)"
     parser.add_argument("--as", dest="who", choices=("agent", "verify"), default="verify", help=whose)
     parser.add_argument("--at", metavar="N|best", help=tree)
     command = "the command (default: your shell)"
@@ -120,7 +120,7 @@ def _agent(project: Project, config: Config, tree: str) -> Iterator[Place]:
     network = config.manifest.sandbox.agent_network
     access = ProgramAccess(root, manifest_commands(project.loaded), network=network, terminal=True)
     if sys.stderr.isatty():
-        print("goalseek: the agent's tree; what you change is undone", file=sys.stderr)
+        print("goalseek: the agent's tree; your changes are undone", file=sys.stderr)
     try:
         yield access, environment.program_environment(config.manifest.env.agent, variables, scratch / "tmp"), folder
     finally:

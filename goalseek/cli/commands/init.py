@@ -29,7 +29,7 @@ from goalseek.providers.registry import TUNE_ADVICE, advise_provider
 
 _PROGRAM = "program.md"
 _PROGRAM_PROPOSES = """\
-For your own program (goalseek help providers), put these lines at the end of the manifest, then goalseek iterate:
+For your own program (goalseek help providers), append these lines to the manifest, then goalseek iterate:
 [provider]
 name = "command"
 command = ["python3", "propose.py"]"""
@@ -99,7 +99,7 @@ def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answer
         message = f"goalseek init: {answers.run} is hidden, and candidate code would run beside the hidden files"
         hint = "give the command that runs the candidate by --run, and this one by --score"
         both = 'leave --hidden out, and add it to the manifest, with sees = "both" in [[verify]]'
-        raise WrongAnswer("run", message, f"{hint}; or, where candidate code may read them, {both}")
+        raise WrongAnswer("run", message, f"{hint}; or, if candidate code may read them, {both}")
     required = {
         "--writable": ("writable", answers.writable),
         "--run or --score": ("score", answers.run or answers.timing or answers.score),
@@ -107,7 +107,7 @@ def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answer
     }
     if missing := [(flag, question) for flag, (question, value) in required.items() if not value]:
         message = f"goalseek init: give {', '.join(flag for flag, _ in missing)}"
-        raise WrongAnswer(missing[0][1], message, "goalseek init --help says what they are")
+        raise WrongAnswer(missing[0][1], message, "see: goalseek init --help")
     return answers
 
 
@@ -118,17 +118,19 @@ def _asks(options: Options) -> bool:
 def arguments(parser: Parser) -> None:
     parser.add_argument("--yes", action="store_true", help="ask nothing: take what the files suggest")
     parser.add_argument("--template", metavar="T", help="begin with a complete example: " + ", ".join(templates()))
-    parser.add_argument("--writable", metavar="GLOB", action="append", help="what the agent may change; repeatable")
-    parser.add_argument("--hidden", metavar="GLOB", action="append", help="what the agent never sees; repeatable")
+    parser.add_argument(
+        "--writable", metavar="GLOB", action="append", help="files that the agent may change; repeatable"
+    )
+    parser.add_argument("--hidden", metavar="GLOB", action="append", help="files that the agent never sees; repeatable")
     parser.add_argument("--run", dest="command", metavar="CMD", help="the command that runs or builds the candidate")
     score = "the command that scores or checks, with the hidden files; or time CMD, whose run time is the number"
     parser.add_argument("--score", metavar="CMD", help=score)
-    metric = "how the number is read: 'maximize accuracy', or 'minimize /loss: ([0-9.]+)/' in what is printed"
+    metric = "the number: 'maximize accuracy', or 'minimize /loss: ([0-9.]+)/' in the output"
     parser.add_argument("--metric", metavar="M", help=metric)
-    parser.add_argument("--provider", metavar="P", help="who proposes the changes")
+    parser.add_argument("--provider", metavar="P", help="the agent or program that proposes the changes")
     parser.epilog = (
-        "In init, --query is a JMESPath in $GOALSEEK_RUN_DIR/metrics.json: the metric. Edit the rest in the manifest; "
-        "one without a number yet is measured again by goalseek init."
+        "In init, --query is the metric: a JMESPath in $GOALSEEK_RUN_DIR/metrics.json. Edit other keys in the "
+        "manifest; goalseek init measures a manifest without a number again."
     )
 
 
@@ -149,7 +151,7 @@ def run(options: Options) -> None:
         if path.exists():
             raise
         raise GoalseekError("interrupted; nothing was written", "", exit_code_of_interrupt(error)) from None
-    question = f"    write {_PROGRAM}? An agent reads there what you know and it cannot see. yes or no"
+    question = f"    write {_PROGRAM}, your notes for the agent? yes or no"
     try:
         is_missing = _asks(options) and not (path.parent / _PROGRAM).exists()
         if is_missing and ask_person(question, "yes", str.lower) in YES:
@@ -169,14 +171,14 @@ def run(options: Options) -> None:
     if (note := self_reported_score(loaded.manifest)) and not unchecked_time(loaded.manifest):
         print(f"note: {note}")
     if program:
-        print(f"written: {program}: fill it in; an agent reads it with every prompt, as it stands on disk")
+        print(f"written: {program}: fill it in; an agent reads the file on disk with every prompt")
     new_files = [os.path.relpath(file, folder) for file in (path, program, *uncommitted) if file]
     following = "goalseek iterate"
     if not loaded.manifest.provider:
         writable = (loaded.folder / file for file in filter(matcher(loaded.manifest.scope.writable), questions.paths))
         following = advise_provider(file.read_bytes() for file in filter(first_manifest.is_readable, writable))
         if following != TUNE_ADVICE:
-            following = f"say who proposes: {following}.\n{_PROGRAM_PROPOSES}"
+            following = f"name a provider: {following}.\n{_PROGRAM_PROPOSES}"
     steps = f"{commit_command(new_files)}, then goalseek doctor, then {following}"
     print(f"next: {with_manifest_option(steps, path)}")
 
@@ -200,7 +202,7 @@ def _measure_until_number(
             write_atomic(path, text)
             if first_manifest.takes_outputs(answers) and not answers.outputs:
                 following = answers.timing or answers.score
-                message = f"no outputs are named: {following} gets only those files that {answers.run} leaves"
+                message = f"no outputs are named, so {following} gets no file from {answers.run}"
                 hint = 'name them in [[verify]] "run", as outputs = ["predictions.csv"]; then goalseek init'
                 raise WrongAnswer("outputs", message, hint)
             commands = filter(None, (answers.run, answers.timing, answers.score))

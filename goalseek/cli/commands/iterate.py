@@ -25,12 +25,12 @@ def arguments(parser: Parser) -> None:
     many.add_argument("-n", dest="count", type=int, metavar="N", help=count)
     many.add_argument("--forever", action="store_true", help="go on until a limit, the target or ^C")
     parser.add_argument("--for", dest="duration", metavar="TIME", help="begin no iteration after this time, such as 8h")
-    parser.add_argument("--until", metavar="GOAL", help="stop at, for example, 'accuracy>=0.99'; or a guard's name")
+    parser.add_argument("--until", metavar="GOAL", help="a target for the metric or a guard, such as 'accuracy>=0.99'")
     parser.add_argument("--jobs", type=int, metavar="N", help="N proposals and N measurements at once")
     add_proposer_options(parser)
     parser.add_argument("--new", action="store_true", help="begin a new run, whose limits count from zero")
     add_committed_option(parser)
-    parser.add_argument("--no-wait", action="store_true", help="end with 0, silently, where another run is at work")
+    parser.add_argument("--no-wait", action="store_true", help="exit with 0, silently, if another run is at work")
     parser.add_argument("--detach", action="store_true", help="climb in the background, and say how to watch")
 
 
@@ -99,12 +99,12 @@ def climb_in_background(options: Options, manifest: ManifestFile) -> int:
     fields = {"pid": child.pid, "log": str(log), "ended": code is not None}
     if code == 0:
         fields |= {"stop_reason": picture.stop_reason, "next": picture.next}
-        lines = [f"process {child.pid} has ended already; it printed, and {log} has it:", _output_since(log, before)]
+        lines = [f"process {child.pid} has ended already; its output, also in {log}:", _output_since(log, before)]
     else:
         if (notes := _output_since(log, before)) and not options.wants_json:
             print(notes, file=sys.stderr)
         words = "watch it: goalseek status, goalseek log --last 5; end it after its iteration: goalseek stop"
-        lines = [f"process {child.pid} climbs in the background; what it prints is in {log}"]
+        lines = [f"process {child.pid} climbs in the background; its output is in {log}"]
         lines.append(options.with_manifest(words))
     options.print_answer(fields, *lines)
     return 0

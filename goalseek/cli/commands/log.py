@@ -25,7 +25,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--last", type=int, metavar="N", help="only the newest N")
     parser.add_argument("--outcome", choices=[outcome.value for outcome in Outcome], help="only this outcome")
     reasons = [reason.value for reason in Reason if reason != Reason.MOVED]
-    parser.add_argument("--reason", metavar="R", choices=reasons, help="only this one, such as worse or tie")
+    parser.add_argument("--reason", metavar="R", choices=reasons, help="only this reason, such as worse or tie")
     since = "from an iteration, a time or an age on: 12, 2026-11-21T07:00, yesterday, 2h"
     parser.add_argument("--since", metavar="I", help=since)
     parser.add_argument("-o", dest="file", metavar="FILE", help="write to FILE.csv, FILE.jsonl or FILE.parquet")

@@ -40,13 +40,15 @@ def arguments(parser: Parser) -> None:
     alone = parser.add_argument_group("without a manifest, in any folder, outside the sandbox")
     command = "the command to run, by sh -c; its number is its time"
     alone.add_argument("--run", dest="command", metavar="CMD", help=command)
-    alone.add_argument("--regex", metavar="R", help="for what it prints, with one group: 'loss: ([0-9.]+)'")
-    alone.add_argument("--direction", choices=("maximize", "minimize"), help="which way is better")
-    alone.add_argument("--matches", choices=("only", "last"), help="which match counts (default: only one may be)")
+    alone.add_argument("--regex", metavar="R", help="a regex for its output, with one group: 'loss: ([0-9.]+)'")
+    alone.add_argument("--direction", choices=("maximize", "minimize"), help="the better direction")
+    alone.add_argument(
+        "--matches", choices=("only", "last"), help="only: exactly one match; last: the last one (default: only)"
+    )
     alone.add_argument("--timeout", metavar="TIME", help="of one run: 90, 20m, '2 hours'")
     parser.epilog = (
-        "With --run, --query is the metric's: a JMESPath in the JSON that the command prints. Without --run, runs are "
-        "recorded, and those of the same tree that were made before count for -n."
+        "With --run, --query is the metric: a JMESPath in the JSON that the command prints. Without --run, runs are "
+        "recorded, and earlier runs of the same tree count for -n."
     )
 
 
@@ -56,7 +58,7 @@ def run(options: Options) -> int:
         return _repeat_command(options)
     for name in ("regex", "direction", "matches", "timeout"):
         is_given = getattr(options, name) is not None
-        refuse((is_given, f"--{name} is for --run; here the manifest says it", "goalseek noise --run CMD"))
+        refuse((is_given, f"--{name} goes with --run, not with a manifest", "goalseek noise --run CMD"))
     options.apply_query({})  # a wrong one is refused before anything is measured
     with open_project(options.load_manifest(), options.line_view(), doing="noise") as project:
         check_fit(subject_of(project, "noise"))
@@ -86,9 +88,9 @@ def _repeat_command(options: Options) -> int:
     is_time = not options.regex and not options.query
     is_maximized = is_time and options.direction == "maximize"
     refuse(
-        (bool(options.regex and options.query), "--regex and --query: one of them says what the number is", _EXAMPLE),
-        (bool(options.manifest), "-m and --run: a manifest has its own command", "leave out one of the two"),
-        (is_maximized, "of two times the shorter is better", "leave out --direction"),
+        (bool(options.regex and options.query), "--regex and --query exclude each other", _EXAMPLE),
+        (bool(options.manifest), "-m and --run exclude each other", "leave out one of the two"),
+        (is_maximized, "a time is always minimized", "leave out --direction"),
         (bool(options.matches and not options.regex), "--matches is for --regex", "leave it out"),
     )
     reading = Reading(
@@ -151,11 +153,11 @@ def _report(options: Options, results: Results, climb: PlannedClimb, what: str, 
         options.print_answer(fields | _figures(climb, report) if report else fields)
     elif report is None:
         count = "1 run" if measurements else "no run"
-        options.print_message(f"noise: {count} with a number; it takes at least two to see how much it varies")
+        options.print_message(f"noise: {count} with a number; the noise needs at least two")
     else:
         before = sum(measurement.before for measurement in measurements)
         head = f"{what}: {pluralize(len(values), 'run')}"
-        head += f", {before} of them made before (-n says how many together)" if before else ""
+        head += f", {before} of them earlier (-n counts all)" if before else ""
         head += f"; one takes about {format_duration(seconds)}"
         head += f"; {len(failures)} failed" if failures else ""
         lines = noise_page(head, report, climb, sys.stdout, options.painter())

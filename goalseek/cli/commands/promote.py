@@ -55,7 +55,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--patch", metavar="FILE", help="write them as a mailbox for git am; - is stdout")
     without = "leave out a kept iteration; repeatable, or 3,7"
     parser.add_argument("--without", metavar="N", action="append", default=[], help=without)
-    ablate_help = "leave out kept changes without an effect; without --branch or --patch, say how many runs that takes"
+    ablate_help = "leave out kept changes without an effect; without --branch or --patch, only estimate the runs"
     parser.add_argument("--ablate", action="store_true", help=ablate_help)
     parser.add_argument("--pairs", type=int, metavar="N", help=f"pairs for each of them (default: {PAIRS})")
     parser.add_argument("--measure", action="store_true", help="measure base and result in turn")
@@ -114,14 +114,14 @@ def _promotion_maker(
     head = None if options.onto is not None else repository.resolve("HEAD")
 
     if again := sorted(left_out & whole.taken_back.keys()):
-        message = f"--without {again[0]}: iteration {whole.taken_back[again[0]]} took it back, so it is out already"
+        message = f"--without {again[0]}: iteration {whole.taken_back[again[0]]} already took it back"
         raise GoalseekError(message, "see: goalseek promote")
 
     def chain_on(objects: Objects, base_tree: str) -> KeptChain:
         chain = promote.without_reverts(objects, whole, base_tree)
         if unknown := sorted(left_out - set(chain.iterations)):
             kept = ", ".join(map(str, chain.iterations)) or "none"
-            message = f"--without {unknown[0]}: it is not among the kept changes that go home: {kept}"
+            message = f"--without {unknown[0]}: it is not among the kept changes to promote: {kept}"
             raise GoalseekError(message, "see: goalseek promote")
         return promote.leave_out(objects, chain, left_out)
 
@@ -259,7 +259,7 @@ def _print_promotion(
         why = f"the base changed {unlike} as well"
         if options.without:
             why = f"without that, {unlike} differ from the best commit"
-        print(f"{why}, so nobody has measured this result; --measure does")
+        print(f"{why}, so this result was never measured; --measure measures it")
     elif not promotion.unlike:
         print("its writable files are those of the best commit, as it was measured")
     if note := note_of_changed_shares(manifest, promotion.iterations):
@@ -270,7 +270,7 @@ def _print_promotion(
     if at:
         print(at)
     if options.patch:
-        print(f"written to {options.patch}; git am --keep --keep-cr {shlex.quote(options.patch)} takes it")
+        print(f"written to {options.patch}; to apply it: git am --keep --keep-cr {shlex.quote(options.patch)}")
     elif not at:
         flags = (
             f" --onto {options.onto}" * bool(options.onto)

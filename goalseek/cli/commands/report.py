@@ -21,8 +21,10 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("results", nargs="?", metavar="RESULTS", help=results)
     where = "FILE.html or FILE.md (for a pull request); - is stdout (default: report.html beside the records)"
     parser.add_argument("-o", dest="file", metavar="FILE", help=where)
-    parser.add_argument("--format", choices=("html", "md"), help="the kind, where FILE does not say it (default: html)")
-    parser.add_argument("--settle", action="store_true", help="first do what `goalseek settle` does")
+    parser.add_argument(
+        "--format", choices=("html", "md"), help="the format, if FILE does not end in .html or .md (default: html)"
+    )
+    parser.add_argument("--settle", action="store_true", help="run `goalseek settle` first")
     parser.add_argument("--serve", action="store_true", help="serve it as a live page on this machine, until ^C")
     parser.add_argument("--port", type=int, metavar="P", help="the port of --serve (default: any that is free)")
 

@@ -13,8 +13,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("iteration", type=int, metavar="N", help="the number of a kept iteration")
     add_why_option(parser)
     parser.epilog = (
-        "What was kept after it stays: git merges it on. The result is measured for the record, and stands whatever "
-        "its number is. Your checkout is not touched."
+        "Later kept changes stay: git merges them. The result is measured for the record, and stays whatever its "
+        "number is. Your checkout is not touched."
     )
 
 

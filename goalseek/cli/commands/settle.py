@@ -11,8 +11,8 @@ from goalseek.project.opening import open_project
 
 def arguments(parser: Parser) -> None:
     parser.epilog = (
-        "The numbers that decided are the best of many, so they flatter. The runs of settle decide nothing: their "
-        "difference is what the kept changes gain. metric.settle is the number of pairs (default: 5)."
+        "The numbers that decided are the best of many, so they overstate the gain. The runs of settle decide nothing: "
+        "their difference is the gain of the kept changes. metric.settle is the number of pairs (default: 5)."
     )
 
 

@@ -54,8 +54,8 @@ def run(options: Options) -> None:
         from goalseek.ledger import artifacts
 
         if not folder.is_dir():
-            message = f"the artifacts of iteration {record.iteration} were removed; log.keep_runs says how many stay"
-            in_git = f"what it committed is in git: git show {record.commit_hash}"
+            message = f"the artifacts of iteration {record.iteration} were removed; log.keep_runs limits their number"
+            in_git = f"its commit is in git: git show {record.commit_hash}"
             raise GoalseekError(message, in_git if record.commit_hash else "its record stays")
     parts: dict[str, bytes] = {}
     if options.diff:
@@ -91,7 +91,7 @@ def run(options: Options) -> None:
         shown = terminal_text.escape_controls(content)
         print_bytes(shown)
         if shown != content:
-            options.print_message(f"control characters are escaped: the files in {folder} have them as they are")
+            options.print_message(f"control characters are escaped: the files in {folder} have the raw bytes")
     if options.diff and not options.all and options.which == "best":
         standing = load_standing(manifest)
         if standing.keeps > 1 or standing.taken_back:
@@ -111,7 +111,7 @@ def run(options: Options) -> None:
 
 def _show_settled(options: Options, manifest: ManifestFile) -> None:
     if options.diff or options.all or options.plan or options.prompt or options.output or options.files is not None:
-        raise GoalseekError("what was settled has pairs, and no artifacts", "goalseek show settled")
+        raise GoalseekError("a settled result has pairs, but no artifacts", "goalseek show settled")
     record = load_standing(manifest).settled
     if record is None:
         raise GoalseekError("the best is not settled", "goalseek settle")
@@ -141,7 +141,7 @@ def find_record(manifest: ManifestFile, which: str) -> IterationRecord:
 
         hint, picture = fetch_hint(manifest), read_picture(manifest.state)
         if not hint and which in {str(picture.iteration), *(str(one.iteration) for one in picture.under_way)}:
-            message = f"iteration {which} has begun, and has no record before it ends"
+            message = f"iteration {which} has not ended, so it has no record yet"
             raise GoalseekError(message, "see: goalseek status")
         raise GoalseekError(f"there is no record of {which}", hint or "see: goalseek log")
     return record
@@ -154,7 +154,7 @@ def _patch_of(manifest: ManifestFile, record: IterationRecord, folder: Path, is_
         baseline = load_standing(manifest).baseline
         before = baseline.commit if baseline and record.iteration > baseline.iteration else None
         if not before or not after:
-            message = f"iteration {record.iteration} is no change since the newest baseline"
+            message = f"iteration {record.iteration} has no change since the newest baseline"
             raise GoalseekError(message, f"leave out --all: goalseek show {record.iteration} --diff")
     elif path.exists():
         return path.read_bytes()

@@ -71,7 +71,7 @@ def _lines(summary: Overview, options: Options) -> list[str]:
     )
     if (first := standing.first) and first != standing.origin:
         text = f"{format_number(first.value)}, the baseline of iteration {first.iteration}"
-        text += ", before another verifier or other code"
+        text += ", before the verifier or the code changed"
         lines.append(f"  first      {text}")
     if settled:
         lines.append(f"  settled    {settled.why}; the two numbers are its medians")

@@ -34,7 +34,7 @@ class Claim(Struct, frozen=True):
 
 
 _LOST = (
-    "Its record is not among these lines: some were cut off, or are no records. Where the repository is, "
+    "Its record is not among these lines: some were cut off, or are no records. In the repository, "
     "goalseek audit --rebuild writes them again."
 )
 
@@ -43,7 +43,7 @@ def claim_of(climb: Climb) -> Claim:
     baseline, best, first = climb.baseline, climb.best, climb.first
     origin = ""
     if first and first.value is not None:
-        why = "before another verifier or other code"
+        why = "before the verifier or the code changed"
         origin = f"; first baseline {format_number(first.value)} (iteration {first.iteration}, {why})"
     if baseline is None or best is None or baseline.value is None or best.value is None:
         if climb.baseline is None and (climb.tried or climb.incidents.counts[UNREADABLE_LINE]):
@@ -53,7 +53,7 @@ def claim_of(climb: Climb) -> Claim:
     if best is baseline or climb.keeps < 1:
         tries = "1 try" if climb.tried == 1 else f"{climb.tried} tries"
         gain = f"nothing beat it in {tries}" if climb.tried else "the baseline, and no try yet"
-        gain = "all that was kept was taken back" if climb.taken_back else gain
+        gain = "every kept change was taken back" if climb.taken_back else gain
         return Claim(climb.metric, format_number(baseline.value, climb.unit), gain=gain + origin)
     before, after = baseline.value, best.value
     gain, settled = describe_gain(before, after, climb.direction, climb.unit), ""
@@ -107,7 +107,7 @@ def _caution(climb: Climb) -> tuple[str, bool]:
         return ("", False) if climb.settled.is_sure else (unsure, True)
     if climb.noise.differed:
         text = (
-            "Not settled: the number that decided is the best of many noisy ones, so it flatters. "
+            "Not settled: the number that decided is the best of many noisy ones, so it overstates the gain. "
             "goalseek settle measures baseline and best afresh, in turn."
         )
         return text, True
@@ -152,9 +152,9 @@ REASONS: dict[str, str] = {
     Reason.UNMEASURABLE: "the verifier could not judge it",
     Reason.REVIEW_REJECTED: "the second opinion was against it",
     Reason.DECLINED: "a person declined it",
-    Reason.OUTRUN: "others landed before it, again and again",
+    Reason.OUTRUN: "other changes landed first each time",
     Reason.NO_CHANGE: "the agent changed nothing",
-    Reason.CONFLICT: "it does not merge with what was kept meanwhile",
+    Reason.CONFLICT: "it does not merge with newer kept changes",
     Reason.DUPLICATE: "the same tree was measured before",
     Reason.OUT_OF_SCOPE: "it changed a file that it may not change",
     Reason.PROVIDER_FAILED: "the agent could not answer",
@@ -163,14 +163,14 @@ REASONS: dict[str, str] = {
     Reason.INTERRUPTED: "it was never finished",
 }
 SANDBOXES = {
-    "bubblewrap": "Programs saw their own tree, the system's programs, the folders that their commands need, and what "
-    "scope.share and sandbox.read name: nothing else of the machine.",
+    "bubblewrap": "Programs saw their own tree, the system's programs, the folders that their commands need, and the "
+    "paths in scope.share and sandbox.read: nothing else of the machine.",
     "landlock": "Files outside their tree could not be read or written; other things of the machine could be seen.",
     "none": "Programs ran as the user: nothing kept them from reading hidden files or writing anywhere.",
 }
 VERIFIERS = {
-    "hidden": "What decided was computed by commands that run none of the candidate's code.",
-    "candidate": "The numbers were reported by commands that run the candidate's code.",
+    "hidden": "Commands that run none of the candidate's code computed the metric.",
+    "candidate": "Commands that run the candidate's code reported the metric.",
     "timed": "The program that was timed is the candidate's: it ran beside the hidden files, and could read them.",
     "both": "Candidate code could read the hidden files: a verify command ran it in one tree with them.",
 }
@@ -192,7 +192,7 @@ def format_sandboxes(levels: Counter[tuple[str, str]]) -> str:
     """``sandbox: bubblewrap``; of several levels, each with its number of iterations."""
     counts: Counter[str] = Counter()
     for (sandbox, _), count in levels.items():
-        counts[sandbox or "not told"] += count
+        counts[sandbox or "unknown"] += count
     if len(counts) == 1:
         return "no sandbox" if "none" in counts else f"sandbox: {next(iter(counts))}"
     return "sandbox: " + ", ".join(f"{sandbox} ({count:,})" for sandbox, count in counts.most_common())

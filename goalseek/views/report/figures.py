@@ -84,7 +84,7 @@ _REASONS: dict[str, str] = {
     Reason.PROVIDER_TIMEOUT: "the agent timed out",
     Reason.PROVIDER_FAILED: "the agent failed",
     Reason.INTERRUPTED: "interrupted for good",
-    Reason.CONFLICT: "did not merge with what was kept meanwhile",
+    Reason.CONFLICT: "did not merge with newer kept changes",
 }
 _NOTES = {
     ("a call in ",): "a call to the agent was killed, and is charged",
@@ -92,7 +92,7 @@ _NOTES = {
     ("waited ",): "waited for the agent",
     ("an earlier invocation ended",): "resumed in the middle of an iteration",
     ("in PLAN ", "in APPLY_CHANGE ", "in REPAIR ", "in REVIEW "): "a call to the agent failed, and was made again",
-    ("review",): "said in review",
+    ("review",): "review comments",
     ("shared files are not",): "measured with other shared files than the baseline",
 }
 _WAITED = re.compile(r"waited ((?:\d{1,9}(?:\.\d)?[smhd] ?)+): ")
@@ -114,7 +114,7 @@ class Incidents(Struct):
         if reason := _REASONS.get(record.reason):
             self.add(reason, iteration, one_line(record.why, 300))
         for stack in record.not_stacked:
-            kind = "near misses that do not merge, or were measured already"
+            kind = "stacks that do not merge, or were measured already"
             self.add(kind, iteration, one_line(str(list(stack)), 80))
         for command in record.verify:
             if command.killed:

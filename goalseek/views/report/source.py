@@ -112,8 +112,8 @@ class ReportSource:
         """For a copy, only what to do next."""
         if self._loaded is None:
             promotes = "promote applies the kept changes missing from HEAD"
-            command = promotes if self.figures.climb.keeps > 0 else "status says what comes next"
-            return ProjectState(next=f"where the repository is, goalseek {command}", is_live=is_live)
+            command = promotes if self.figures.climb.keeps > 0 else "status shows the next step"
+            return ProjectState(next=f"in the repository, goalseek {command}", is_live=is_live)
         manifest = self._loaded.manifest
         bounds = {guard.name: describe_bounds(guard, None) for guard in manifest.guard}
         try:

@@ -70,7 +70,7 @@
     dots[i].classList.add("chosen");
     const [iteration, , value, title, why, files, commit, seconds, when] = rows[i];
     const list = make("dl");
-    for (const [name, text] of [["tried", title], ["came of it", words(i)], ["why", why], ["value", value],
+    for (const [name, text] of [["tried", title], ["outcome", words(i)], ["why", why], ["value", value],
       ["files", files], ["commit", commit], ["took", `${seconds} s`], ["when", when && `${when.replace("T", " ")} UTC`]]) {
       if (text) list.append(make("dt", name), make("dd", text));
     }
