@@ -210,7 +210,7 @@ def check_committed_files(subject: Subject) -> Iterator[Finding]:
             ruler.append(quote_path(path))
     ruler.sort(key=lambda path: not path.startswith(scope.prefix))
     if (hidden or ruler) and not project.is_committed_only:
-        why = "uncommitted changes outside scope.writable, perhaps in the verifier"
+        why = "uncommitted changes outside scope.writable, perhaps part of the verifier"
         message, hint = f"{why}: {abbreviate(ruler)}", "commit or stash them"
         if hidden:
             message = f"hidden, but not committed: {abbreviate(hidden)}"

@@ -240,7 +240,7 @@ def test_uncommitted_work_is_named_and_what_is_committed_can_be_measured_all_the
     assert "hidden, but not committed: hidden/new\nwritable, and not committed either: answer.json" in refused.stderr
     assert "goalseek iterate --committed" in refused.stderr
     (project.folder / "hidden/new").unlink()
-    said = "are uncommitted, and each may be part of the verifier: hidden/judge.sh, other.txt"
+    said = "outside scope.writable, perhaps part of the verifier: hidden/judge.sh, other.txt"
     assert said in project.run("iterate").stderr
     project.write(dirty)
     assert "✗ committed" in project.run("doctor", "--quick").stdout
