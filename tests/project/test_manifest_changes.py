@@ -238,7 +238,7 @@ def test_a_change_that_an_edit_of_the_manifest_takes_a_file_from_is_out_of_scope
     tables(project={"name": "demo", "program": "notes.txt"})(project)
     record = project.climb()[-1]
     assert (record["outcome"], record["reason"]) == ("skipped", "out_of_scope")
-    assert "notes.txt is no longer in scope.writable" in record["why"]
+    assert "notes.txt is no longer writable" in record["why"]
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ def commit(iteration: Iteration, attempt: OpenAttempt, change: Change) -> Candid
     changed = [difference.path for difference in objects.differences(standing.incumbent.tree, tree)]
     assert edits.keys() >= set(changed), f"not the candidate's: {changed}"
     if not_writable := [quote_path(path) for path in changed if scope.kind(path) != "writable"]:
-        reason = f"{abbreviate(not_writable)} is no longer in scope.writable"
+        reason = f"{abbreviate(not_writable)} is no longer writable"
         why = f"the manifest has changed since it was proposed: {reason}"
         raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why)
     duplicate = project.ledger.history.measured_in(standing.ruler, tree)
