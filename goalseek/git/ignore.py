@@ -18,7 +18,7 @@ _TOKEN = re.compile(
     | (?P<stars>\*+)
     | (?P<one>\?)
     | \[(?P<class>(?>[!^]?(?:\](?:-(?!\]){_CHAR})?)?(?:{_CLASS_ITEM})*+))\]
-    | (?P<broken>\[|\\\Z)
+    | (?P<broken>\[.*|\\\Z)
     | (?P<char>{_CHAR})""",
     re.DOTALL | re.VERBOSE,
 )

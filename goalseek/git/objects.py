@@ -273,7 +273,8 @@ class Objects:
             try:
                 if not loose.parent.is_dir():
                     loose.parent.mkdir(exist_ok=True)
-                    shutil.copymode(folder, loose.parent)  # git made it, with the rights of a shared repository
+                    with contextlib.suppress(PermissionError):  # another account has made it meanwhile
+                        shutil.copymode(folder, loose.parent)  # git made it, with the rights of a shared repository
                 try:
                     os.link(folder / name, loose)
                 except (FileExistsError, FileNotFoundError):

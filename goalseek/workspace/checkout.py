@@ -208,7 +208,7 @@ class Checkout:
                             racy.append(path)
                     elif self._is_left_alone(path):
                         must_stay = True
-                    elif item.is_dir(follow_symlinks=False) and (path in self._below or not _is_too_deep(path)):
+                    elif item.is_dir(follow_symlinks=False) and (folder[:-1] in self._below or not _is_too_deep(path)):
                         inner.append(name)
                     else:
                         added.append(path)

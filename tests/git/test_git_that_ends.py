@@ -176,13 +176,14 @@ def test_a_merge_without_one_of_its_objects_names_it(repository: Repository, pro
         merge_trees(objects, *trees)
 
 
-def test_where_there_are_no_links_the_second_name_is_a_copy(
-    repository: Repository, project: Project, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("refused", ["os.link", "shutil.copymode"])
+def test_without_links_the_second_name_is_a_copy_and_without_the_right_a_folder_keeps_its_mode(
+    repository: Repository, project: Project, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
     def refuse(*_: object) -> None:
-        raise PermissionError(1, "no links here")
+        raise PermissionError(1, "not here")
 
-    monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.setattr(refused, refuse)
     blob = repository.objects.write_bytes(b"in no commit")
     project.git("gc", "--quiet", "--prune=now")
     assert repository.objects.read(blob) == b"in no commit"

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,6 +101,13 @@ def test_a_list_matches_these_and_not_those(patterns: list[str], matched: list[s
 def test_no_pattern_is_too_odd_and_what_it_matches_covers_what_lies_below(odd: str, path: str) -> None:
     expression = compile_pattern(odd)
     assert expression.fullmatch(f"{path}/below") or not expression.fullmatch(path)
+
+
+@pytest.mark.parametrize("part", ["[", "[a", "[!", "[[:"])
+def test_classes_without_an_end_take_no_more_time_than_their_length(part: str) -> None:
+    begin = time.process_time()
+    assert not compile_pattern(part * 10_000).fullmatch(part)
+    assert time.process_time() - begin < 5
 
 
 @pytest.mark.parametrize("name", ["plain.py", "a b", "[x]", "*", "?", "\\", "#", "!"])

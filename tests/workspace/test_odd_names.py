@@ -3,11 +3,15 @@
 import os
 import shlex
 import sys
+from pathlib import Path
 
 import pytest
 from project import Project, answer, home
 from shell_agent import better, play
 
+from goalseek.disk import add_own
+from goalseek.git.objects import Entry
+from goalseek.workspace.checkout import Changes, Checkout
 from goalseek.workspace.screening import MAX_FILES
 
 NAMES = ["with space.txt", "ünïcode.txt", "new\nline.txt", 'quote".txt', "tab\t.txt", "-n", "bad\udcff.txt", "*.[x]"]
@@ -118,6 +122,18 @@ def test_a_folder_deeper_than_any_path_is_named_and_removed(project: Project) ->
     records = play(project, *steps, better(9), writable=["answer.json", "src/**"], hidden=["hidden/**"])
     assert [record["reason"] for record in records] == [*(reason for _, reason in places.values()), "better"]
     assert list((project.trees() / "workspace").rglob("d" * 20)) == []
+
+
+def test_a_new_folder_in_a_very_deep_one_of_the_tree_is_its_files(tmp_path: Path) -> None:
+    add_own(tmp_path)
+    tree = Checkout(tmp_path / "tree", tmp_path / "state", lambda path, entry: b"")
+    deep = "d/" * 220
+    tree.build({f"{deep}old": Entry("100644", "0")}, "label")
+    (tmp_path / "tree" / deep / "new").mkdir()
+    (tmp_path / "tree" / deep / "new" / "file").touch()
+    assert tree.changes() == Changes(added=(f"{deep}new/file",), folders=(f"{deep}new",))
+    tree.clean()
+    assert tree.changes() == Changes()
 
 
 @pytest.mark.slow
