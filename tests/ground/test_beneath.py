@@ -21,8 +21,10 @@ from goalseek.ledger.artifacts import clear_attempts
 from goalseek.locks import LOCK, project_lock
 from goalseek.measurement.measure import move_outputs, open_once_files
 from goalseek.measurement.metric import RunFolder
+from goalseek.phase_values import Plan
 from goalseek.project.approval import approval_file
 from goalseek.project.stop import take_stop_request
+from goalseek.providers.scripted import ScriptedProvider
 from goalseek.sandbox.bubblewrap import _make_mount_point
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.landlock import _link_from_home
@@ -66,6 +68,13 @@ def put(folder: Path, name: str) -> None:
                     made.close()
 
 
+def play(folder: Path) -> None:
+    (folder / "moves.toml").write_text(f"[[move]]\ntitle = 'a move'\nfiles = {{ '{INSIDE}/mine' = 'ours' }}\n")
+    table: Any = SimpleNamespace(script="moves.toml", model="", name="scripted")
+    call: Any = SimpleNamespace(folder=folder, context=SimpleNamespace(attempt=0, played=None))
+    ScriptedProvider(table, folder).apply(call, Plan("a move", "", ()))
+
+
 ACTS: dict[str, Callable[[Path], object]] = {
     "remove": lambda own: disk.remove(own / INSIDE),
     "clear": lambda own: disk.remove_if_exists(own / INSIDE),
@@ -89,6 +98,7 @@ ACTS: dict[str, Callable[[Path], object]] = {
     "attempts": lambda own: clear_attempts(own / INSIDE),
     "outputs": lambda own: move_outputs(own / "none", own / INSIDE),
     "scratch files": lambda own: remove_scratch_files([own / INSIDE]),
+    "script": play,
     "word": lambda own: disk.remove_if_exists(approval_file(own / INSIDE, 1)),
     "stop": lambda own: take_stop_request(own / INSIDE),
     "mount point": lambda own: _make_mount_point(own / INSIDE / "new", is_folder=True),
