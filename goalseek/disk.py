@@ -341,7 +341,7 @@ def copy_tree(source: Path, target: Path) -> None:
 def refuse_records(path: Path, records: Path) -> None:
     """Raises GoalseekError if a file that is to be written is the records themselves."""
     if path.exists() and records.exists() and path.samefile(records):
-        raise GoalseekError(f"-o {path}: these are the records themselves", "name another file")
+        raise GoalseekError(f"-o {path}: this is the file of the records", "name another file")
 
 
 @contextlib.contextmanager
@@ -438,7 +438,7 @@ def full_disk_error(error: Exception) -> GoalseekError | None:
     is_full = isinstance(error, OSError) and error.errno in _FULL_ERRNOS
     if not is_full and not any(word in str(error) for word in _FULL_MESSAGES):
         return None
-    return GoalseekError(f"the disk is full: {error}", "make room; the same command goes on", StopReason.DISK)
+    return GoalseekError(f"the disk is full: {error}", "make room, then run the same command again", StopReason.DISK)
 
 
 def machine_error(error: Exception) -> GoalseekError | None:
@@ -451,7 +451,7 @@ def machine_error(error: Exception) -> GoalseekError | None:
         message = error.stderr if isinstance(error, GitFailed) else str(error)
     else:
         return None
-    hint = "see whose it is and whether it can be written: ls -ld; then run the same command again"
+    hint = "check its owner and permissions: ls -ld; then run the same command again"
     return GoalseekError(message, hint, StopReason.REPOSITORY)
 
 
@@ -473,7 +473,7 @@ def check_free_space(folders: Iterable[Path]) -> list[str]:
     for folder in folders:
         nearest = _nearest(folder)
         free = shutil.disk_usage(nearest).free
-        where = f"{free / 2**20:.0f} MiB are free where {nearest} is"
+        where = f"{free / 2**20:.0f} MiB are free on the disk of {nearest}"
         if free < LEAST_FREE:
             hint = f"make room: at least {LEAST_FREE / 2**20:.0f} MiB"
             raise GoalseekError(f"the disk is full: {where}", hint, StopReason.DISK)

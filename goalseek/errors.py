@@ -95,7 +95,7 @@ class GitFailed(Exception):
 def tampered_error(message: str, hint: str = "") -> GoalseekError:
     from goalseek.values import StopReason
 
-    usual = "restore what the baseline was measured with; or adopt what is there now: goalseek baseline"
+    usual = "restore the state of the baseline; or adopt the present one: goalseek baseline"
     return GoalseekError(message, hint or usual, StopReason.TAMPERED)
 
 

@@ -29,7 +29,7 @@ def parse_duration(text: str | int | float) -> float:
         raise ValueError(f"{text!r} is not a duration; its units are s, m, h and d")
     total = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     if not 0 < total < float("inf"):
-        raise ValueError("a duration is more than zero, and has an end")
+        raise ValueError("a duration is positive and finite")
     return total
 
 

@@ -51,7 +51,7 @@ class Holder(Struct, frozen=True):
         return self.in_words(f"since {self.since}")
 
     def in_words(self, start: str) -> str:
-        return f"process {self.pid} on {self.host}, {start}" if self.pid else "its process is only beginning"
+        return f"process {self.pid} on {self.host}, {start}" if self.pid else "its process is starting"
 
     @property
     def is_climbing(self) -> bool:
@@ -82,8 +82,8 @@ def project_lock(
             try:
                 descriptor = open_lock(folder / LOCK)
             except PermissionError as error:
-                message = f"this climb is another account's, which alone may go on with it: {folder}: {error.strerror}"
-                hint = "give your manifest a project.name of its own, or climb in a clone that fetched refs/goalseek/*"
+                message = f"this climb belongs to another account, which alone may run it: {folder}: {error.strerror}"
+                hint = "give your manifest another project.name, or climb in a clone that fetched refs/goalseek/*"
                 raise GoalseekError(message, hint, StopReason.REPOSITORY) from None
         except FileNotFoundError:  # a refused first run removed the folder
             continue
@@ -226,7 +226,7 @@ def _open_named(name: str, folder: Path) -> int:
     for flags in (os.O_RDWR, os.O_RDWR | os.O_CREAT | os.O_EXCL, os.O_RDWR, os.O_RDONLY):
         with contextlib.suppress(OSError):  # not there, there already, another user's, or a link
             return os.open(path, flags | common, 0o644)
-    raise GoalseekError(f"cannot open the lock {path}", "remove it, or name another thing", UNFIT)
+    raise GoalseekError(f"cannot open the lock {path}", "remove it, or choose another metric.exclusive", UNFIT)
 
 
 def open_lock(path: Path) -> int:

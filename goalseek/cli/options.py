@@ -113,7 +113,7 @@ class Options(argparse.Namespace):
             if (last_good := load_last_good(path)) is None:
                 raise
             why = one_line(error.message)
-            print(f"note: the manifest cannot be used now, so the last good one holds: {why}", file=sys.stderr)
+            print(f"note: the manifest is invalid now, so the last valid one applies: {why}", file=sys.stderr)
             return last_good
 
     def refuse_two_outputs(self, name: str, path: str | None, what: str) -> None:

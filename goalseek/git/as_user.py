@@ -106,7 +106,7 @@ def commit_all(repository: Repository, plans: Sequence[PlannedCommit], base: str
             differences = repository.objects.differences(plan.tree, repository.tree_of(base))
             if differences:
                 names = ", ".join(quote_path(difference.path) for difference in differences)
-                error = f"a hook of yours changed {names} in {_iterations_text(plan)}: that is not what was measured"
+                error = f"your git hook changed {names} in {_iterations_text(plan)}: the result was not measured"
                 raise GoalseekError(error, f"no branch was made; {_NO_HOOKS}", BAD_FINDING)
         return base
 
@@ -121,7 +121,7 @@ def refuse_branch(repository: Repository, name: str) -> None:
     existing = repository.git("for-each-ref", "--format=%(refname)", f"refs/heads/{name}").decode().split()
     existing_above = repository.git("for-each-ref", "--format=%(refname)", *above).decode().split() if above else []
     if parts[0] == "goalseek" and "refs/heads/goalseek" not in (*existing, *existing_above):
-        raise GoalseekError(f"--branch {name!r}: goalseek/ has the tool's own branches", "name another", USAGE)
+        raise GoalseekError(f"--branch {name!r}: goalseek/ is for goalseek's own branches", "name another", USAGE)
     is_link = not repository.git_as_user("symbolic-ref", "--quiet", f"refs/heads/{name}").returncode
     if existing or is_link or set(existing_above) & set(above):
         message = f"the branch {name!r} exists, or a branch is in its way"
@@ -135,7 +135,7 @@ def make_branch(repository: Repository, name: str, commit: str) -> None:
     """Raises GoalseekError if git makes none."""
     answer = repository.git_as_user("branch", "--no-track", name, commit)
     if answer.returncode:
-        hint = f"the commits are made: git branch NAME {commit} is all that is missing"
+        hint = f"the commits exist; make the branch yourself: git branch NAME {commit}"
         raise GoalseekError(f"git made no branch {name!r}: {_output_text(answer)}", hint, UNFIT)
 
 
@@ -208,7 +208,7 @@ def tree_of_checkout(repository: Repository) -> str:
             answer = repository.git_as_user(*options, *arguments, GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0")
             if answer.returncode:
                 printed = answer.stderr.decode("utf-8", "replace").strip()
-                message = f"git cannot take the checkout as it is: {printed}"
+                message = f"git cannot store the files of the checkout: {printed}"
                 raise GoalseekError(message, "", StopReason.REPOSITORY)
             output = answer.stdout
         return output.decode().strip()

@@ -52,7 +52,7 @@ def locate(folder: Path) -> Location:
         if _DUBIOUS_OWNER in stderr:
             message = f"git does not trust {folder}, which belongs to another user"
             match = re.search(r"git config --global --add safe\.directory .+", stderr)
-            hint = f"if you trust what is in it: {match[0]}" if match else "see: git help config, safe.directory"
+            hint = f"if you trust its content: {match[0]}" if match else "see: git help config, safe.directory"
         elif "must be run in a work tree" in stderr:
             message = f"{folder} is in a bare repository, or in a git directory"
             hint = "goalseek reads files of a checkout; clone the repository, or add a worktree"
@@ -66,7 +66,7 @@ def locate(folder: Path) -> Location:
     is_elsewhere = not folder.resolve().is_relative_to(location.top)  # core.worktree, whose owner git does not check
     if is_elsewhere and location.top.stat().st_uid not in (os.geteuid(), location.git_dir.stat().st_uid):
         message = f"core.worktree of {git_dir} is {top}, which belongs to another user"
-        hint = f"set it to a folder of yours: git --git-dir {git_dir} config core.worktree FOLDER"
+        hint = f"set it to your folder: git --git-dir {git_dir} config core.worktree FOLDER"
         raise GoalseekError(message, hint, StopReason.REPOSITORY)
     return location
 

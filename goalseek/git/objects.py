@@ -53,8 +53,8 @@ class MissingObject(GoalseekError):
 
     def __init__(self, name: str) -> None:
         hint = (
-            "it was pruned, or the store is broken: see git fsck; where there is a clone, fetch it from there: "
-            "git fetch CLONE 'refs/goalseek/*:refs/goalseek/*'; then the same command goes on"
+            "it was pruned, or the store is broken: see git fsck; if there is a clone, fetch it from there: "
+            "git fetch CLONE 'refs/goalseek/*:refs/goalseek/*'; then run the same command again"
         )
         super().__init__(f"git does not have the object {name} any more", hint, StopReason.REPOSITORY)
 

@@ -48,7 +48,7 @@ def pack_when_due(repository: Repository, seq: int, warn: Callable[[str], None],
         state = PackingState(seq, refs.ledger, refs.tip)
     except (GitFailed, OSError) as error:
         failure = str(error)
-        warn(f"the climb's loose objects stay loose for now: {failure}")
+        warn(f"goalseek could not pack the climb's objects: {failure}")
     finally:
         repository.objects.close()  # those that start next know the new pack
     content = to_line(structs.replace(state, seq=seq)) + "\n"

@@ -244,7 +244,7 @@ class Repository(contextlib.AbstractContextManager["Repository"]):
                 break
             time.sleep(_LOCK_PAUSE)  # a new process finds packed refs that changed meanwhile
         error = GitFailed(("update-ref", moves[0].ref), 1, stderr.encode())
-        lock = "where no other git is at work, remove the lock that it names; then the same command goes on"
+        lock = "if no other git is running, remove the lock that it names; then run the same command again"
         hint = lock if "File exists" in stderr else "see that git can write there, and run the same command again"
         message = f"git cannot move {moves[0].ref}: {stderr}"
         raise full_disk_error(error) or GoalseekError(message, hint, StopReason.REPOSITORY)
@@ -300,7 +300,7 @@ class Repository(contextlib.AbstractContextManager["Repository"]):
         for branch in listing.splitlines():
             if branch in parents or branch.startswith(self.branch + "/"):
                 message = f"the branch {branch!r} is in the way: git cannot make {self.branch!r} beside it"
-                hint = "the manifest can name another prefix than {}, by these two lines:\n    [log]\n    "
+                hint = "name another prefix than {} in the manifest, by these two lines:\n    [log]\n    "
                 hint = f'{hint.format(parts[0])}branch_prefix = "climbs"\n  or run: git branch -m {branch} {branch}-old'
                 raise GoalseekError(message, hint, StopReason.REPOSITORY)
 
@@ -318,7 +318,7 @@ class Repository(contextlib.AbstractContextManager["Repository"]):
         arguments = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules"]
         answer = self.git_as_user("-c", "core.fsmonitor=false", *arguments, GIT_OPTIONAL_LOCKS="0")
         if answer.returncode:
-            hint = "see that it works here, under the PATH and the configuration of this call, and run the same command"
+            hint = "make it work with the PATH and the configuration of this call, then run the same command"
             printed = answer.stderr.decode("utf-8", "replace").strip()
             raise GoalseekError(f"git status fails in {self.top}:\n{printed}", hint, StopReason.REPOSITORY)
         return [(item[:2], item[3:]) for item in os.fsdecode(answer.stdout).split("\0") if item]
@@ -385,10 +385,10 @@ def roll_back(repository: Repository, candidate: Candidate, moment: int) -> str:
 
 def ref_moved_error(ref: str, expected: str, actual: str | None) -> GoalseekError:
     actual = (actual or "nothing")[:12]
-    message = f"{ref} was moved by somebody: goalseek left it at {expected[:12]}, and it is at {actual}"
-    hint = f"to go on from goalseek's: git update-ref {ref} {expected}"
+    message = f"somebody moved {ref}: goalseek left it at {expected[:12]}, and now it is at {actual}"
+    hint = f"to move it back: git update-ref {ref} {expected}"
     if "refs/goalseek/" in ref:
         hint += "; if another clone went on from the same record: goalseek help recipe-machines"
     if not ref.endswith("/ledger"):
-        hint += "; to take your own commit as the new start: the same, then goalseek baseline --from COMMIT"
+        hint += "; to start from your own commit: move it back, then goalseek baseline --from COMMIT"
     return GoalseekError(message, hint, StopReason.NEEDS_HUMAN)

@@ -66,7 +66,7 @@ def audit(loaded: ManifestFile, repository: Repository, is_rebuilding: bool = Fa
     try:
         seal = Seal((repository.own / "secret").read_bytes())  # Seal.open would make a secret
     except FileNotFoundError:
-        seals = "seals not checked: the secret is not here, but where the climb ran"
+        seals = "seals not checked: only the machine that ran the climb has the secret"
     except OSError as error:
         seals = f"seals not checked: the secret cannot be read: {error.strerror}"
     auditor = _Auditor(loaded, repository, seal)
@@ -121,14 +121,14 @@ class _Auditor:
     def rebuild(self) -> str:
         """Write ``results.jsonl`` from git if the whole chain can be read; returns a sentence for people."""
         if self._is_broken or any(isinstance(entry.record, Deviation) for entry in self._entries):
-            return f"{RESULTS} was left as it is: the chain in git is not whole"
+            return f"{RESULTS} is unchanged: the chain in git is broken"
         make_log_folders(self._loaded)
         path, content = self._loaded.results, "".join(line + "\n" for line in self.lines).encode()
         previous = path.read_bytes() if path.exists() else None
         write_atomic(path, content, durable=True)
         remove_if_exists(path.with_name(SNAPSHOT))
         sync(path.parent)
-        was = "there was none" if previous is None else "it was the same" if previous == content else "it was another"
+        was = "there was none" if previous is None else "it was the same" if previous == content else "it differed"
         return f"{path} was written again from git: {pluralize(len(self.lines), 'line')}; {was}"
 
     def check(self) -> None:
@@ -137,7 +137,7 @@ class _Auditor:
             self._add("a ref is missing", self._repository.ledger_ref, "the ledger's last commit", _NOTHING)
         if root := self._root:
             message = f"goalseek ledger {self._repository.name}\n"
-            self._compare("the chain's root is none", f"commit {root.name}", message, root.message)
+            self._compare("the chain's root is not goalseek's", f"commit {root.name}", message, root.message)
         snapshot = None
         with contextlib.suppress(OSError, ValueError, IndexError, RecursionError):  # nothing uses one that is damaged
             snapshot = json.loads((self._loaded.logs / SNAPSHOT).read_text().splitlines()[1])
@@ -150,7 +150,7 @@ class _Auditor:
                 continue
             if number is not None:
                 where = f"ledger commit {entry.commit.name}"
-                self._compare("the number does not follow", where, number, record.seq)
+                self._compare("the number is out of sequence", where, number, record.seq)
             number = record.seq + 1
             self._check_record(entry, record)
             standing = self._standing
@@ -179,7 +179,7 @@ class _Auditor:
         try:
             self._standing = standing.after(record) if standing else None
         except ValueError as error:
-            self._add("the records cannot be added up", where, "a commit, a tree and a value", str(error))
+            self._add("the records contradict each other", where, "a commit, a tree and a value", str(error))
             self._standing = None
             return
         if isinstance(record, IterationRecord) and record.outcome == Outcome.BASELINE:
@@ -194,7 +194,7 @@ class _Auditor:
             self._is_numbered_in_order &= record.benches is None
             if self._is_numbered_in_order:
                 number = standing.next_iteration
-                self._compare("the iteration does not follow", commit, number, record.iteration)
+                self._compare("the iteration is out of sequence", commit, number, record.iteration)
             elif record.iteration in self._numbers:
                 self._add("the iteration was recorded before", commit, "another number", str(record.iteration))
             self._numbers.add(record.iteration)
@@ -208,7 +208,7 @@ class _Auditor:
                 incumbent = self._tips.get(record.parent_commit_hash or "", incumbent)
             elif record.may_be_late and base in self._tips.values():
                 incumbent = base
-            self._compare("the candidate is not on the incumbent", f"{where}, base_commit_hash", incumbent, base)
+            self._compare("the candidate's parent is not the incumbent", f"{where}, base_commit_hash", incumbent, base)
         ruler, digest = record.digests.get("ruler"), self._ruler_digest(entry.commit.tree)
         self._compare("another verifier than recorded", where, ruler, digest)
         folder = self._loaded.runs / f"{record.iteration:04d}"
@@ -232,7 +232,7 @@ class _Auditor:
         parent = self._load_commit(named, f"{where}, parent_commit_hash")
         rollback = self._load_commit(record.rollback_commit_hash, f"{where}, rollback_commit_hash")
         if record.commit_hash and tip and not (record.may_be_late and named in self._tips):
-            self._compare("the candidate is not on the tip", f"{where}, parent_commit_hash", tip, named)
+            self._compare("the candidate's parent is not the tip", f"{where}, parent_commit_hash", tip, named)
         if candidate:
             self._check_candidate(record, candidate, parent)
         if candidate and rollback:
@@ -323,10 +323,10 @@ class _Auditor:
                     note = f"iteration {following} is under way: {repository.tip_ref} is at its candidate"
                     self.notes.append(note)
                     found = tip
-        self._compare("a ref is elsewhere", repository.tip_ref, tip, found)
+        self._compare("a ref is at another commit", repository.tip_ref, tip, found)
         is_absent_in_clone = self._seal is None and refs.branch is None
         if not refs.branch_is_checked_out and not is_absent_in_clone:
-            self._compare("a ref is elsewhere", repository.branch_ref, tip, refs.branch)
+            self._compare("a ref is at another commit", repository.branch_ref, tip, refs.branch)
 
     def _check_results_file(self) -> None:
         hint = "goalseek audit --rebuild writes it from git"
@@ -351,7 +351,7 @@ class _Auditor:
             if torn and actual is not None and first + index == len(lines) - 1:
                 continue
             if wanted is None:
-                what = "a line is out of its place" if actual in known else "a line that git does not know"
+                what = "a line is in the wrong place" if actual in known else "a line that git does not have"
             else:
                 what = "a record in git is not in results.jsonl" if actual is None else "a line was changed"
             values = _describe_value(_line_text(wanted)), _describe_value(_line_text(actual))

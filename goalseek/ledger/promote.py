@@ -107,7 +107,7 @@ def unmeasured_files(
 
     paths = _quote_paths(writable(result_tree, chain.end))
     if paths and chain.result and not writable(base_tree, chain.start):
-        raise RuntimeError(f"the replayed changes are not those of the best commit: {', '.join(paths)}")
+        raise RuntimeError(f"the replayed changes differ from the best commit: {', '.join(paths)}")
     return paths
 
 
@@ -185,7 +185,7 @@ def _merge_on(objects: Objects, before: str, tree: str, after: str, record: Iter
     try:
         return tree if before == after else merge_trees(objects, before, tree, after)
     except Conflicts as conflicts:
-        message = f"iteration {record.iteration}, {commit_title(record)}, stands on what is left out"
+        message = f"iteration {record.iteration}, {commit_title(record)}, depends on a change that is left out"
         message = f"{message}, in {', '.join(conflicts.files)}"
         raise GoalseekError(message, f"leave it out too: --without {record.iteration}", BAD_FINDING) from None
 
@@ -242,7 +242,7 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
             end = str(records[-1].tree_hash)
             return KeptChain(changes, tree, end, base or str(record.commit_hash), records[-1], settled)
     refs = f"refs/goalseek/{repository.name}/*"
-    hint = f"fetch it from where the climb ran: git fetch CLONE '{refs}:{refs}'"
+    hint = f"fetch it from the clone that ran the climb: git fetch CLONE '{refs}:{refs}'"
     raise GoalseekError(f"{repository.ledger_ref} has no measured code", hint, StopReason.REPOSITORY)
 
 

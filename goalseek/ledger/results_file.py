@@ -160,7 +160,7 @@ class History:
             return parse(line.text)
         except ValueError as error:
             message = f"{self.path}, at byte {line.offset}: {error}"
-            hint = "goalseek audit says what differs; goalseek audit --rebuild writes it again from git"
+            hint = "see the differences: goalseek audit; write it again from git: goalseek audit --rebuild"
             hint = error.hint if isinstance(error, NewerSchema) else hint
             raise GoalseekError(message, hint, StopReason.TAMPERED) from None
 
@@ -236,8 +236,8 @@ def repair(history: History, messages: Iterator[str], snapshot: Snapshot) -> str
         newer.append(message)
     else:
         if last:
-            problem = f"{path} does not end with a record of git's"
-            hint = f"move it away; it is written again from git: mv {path} {path}.old"
+            problem = f"{path} ends with a line that is no record in git"
+            hint = f"move it away, and goalseek writes it again from git: mv {path} {path}.old"
             raise GoalseekError(problem, hint, StopReason.TAMPERED)
     lines = list(takewhile(lambda line: line.offset >= snapshot.end, islice(history.backward(), 1, None)))
     older: list[str] = []
@@ -245,20 +245,20 @@ def repair(history: History, messages: Iterator[str], snapshot: Snapshot) -> str
         if line is None:
             older.append(message)
         elif message is None or message.encode() != line.text:
-            problem = f"{path}, at byte {line.offset}: the line is not what git has"
-            hint = "see: goalseek audit; goalseek audit --rebuild writes it again"
+            problem = f"{path}, at byte {line.offset}: the line differs from git"
+            hint = "see the differences: goalseek audit; write it again from git: goalseek audit --rebuild"
             raise GoalseekError(problem, hint, StopReason.TAMPERED)
     note = ""
     if history.size() > end:
         os.truncate(path, end)
-        note = "a torn last line of results.jsonl was mended"
+        note = "removed a torn last line of results.jsonl"
     if newer:
         append_line(path, *reversed(newer))
-        note = f"{len(newer)} of the last lines of results.jsonl were missing or torn and written again from git"
+        note = f"wrote the last {pluralize(len(newer), 'line')} of results.jsonl again from git: missing or torn"
     if older:
         content = "".join(f"{message}\n" for message in reversed(older)).encode() + path.read_bytes()
         write_atomic(path, content, durable=True)
-        note = f"the first {pluralize(len(older), 'line')} of results.jsonl went missing and came again from git"
+        note = f"wrote the first {pluralize(len(older), 'line')} of results.jsonl again from git: missing"
     return note
 
 

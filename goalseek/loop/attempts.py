@@ -37,8 +37,8 @@ _SCOPE_PROBLEM = (
     "was rejected, and why:"
 )
 _CONFLICT_PROBLEM = (
-    "While it was made, another change was kept, and the two do not merge. The files that you see have that other one, "
-    "and not yours. Make your change once more, so that it fits them. The files with conflicts:"
+    "While it was made, another change was kept, and the two do not merge. The folder has that change, none of your "
+    "edits. Make your change again, so that it fits the files that you see. The files with conflicts:"
 )
 
 
@@ -176,7 +176,7 @@ class Attempts:
             raise self.subject.rejected
 
     def add_review(self, review: Review) -> None:
-        attempt, word = self.subject, review.word or "no verdict that could be read"
+        attempt, word = self.subject, review.word or "no readable verdict"
         attempt.decision = review.decision
         self.notes += (f"review by {review.provider}: {word}", *(f"review: {reason}" for reason in review.reasons))
         if review.goes_on:
@@ -191,7 +191,7 @@ class Attempts:
         change, was_measured = attempt.change, attempt.evidence is not None
         assert change
         if was_measured and attempt.moves + 1 == self._most_moves:
-            why = f"others landed while it was measured, {pluralize(self._most_moves, 'time')} (parallel.landings)"
+            why = f"the tip moved while it was measured, {pluralize(self._most_moves, 'time')} (parallel.landings)"
             raise Rejected(Outcome.REVERTED, Reason.OUTRUN, why)
         self._next = attempt.following(
             None,
@@ -216,7 +216,7 @@ class Attempts:
             attempt.plan = structs.replace(attempt.plan, title=called.title, text=called.text, tried=called.tried)
         candidate = self.subject.candidate
         if self.subject is not attempt:
-            self.notes += (f"the change went back to its author, without success: {rejected.why} ({rejected.reason})",)
+            self.notes += (f"a later attempt of its author failed: {rejected.why} ({rejected.reason})",)
         if rejected.reason == Reason.CONFLICT and self._may_ask_again:
             self._may_ask_again = False
             self._next = attempt.following(Problem(_CONFLICT_PROBLEM, rejected.why))

@@ -35,9 +35,9 @@ from goalseek.statistics.guards import guard_warning
 from goalseek.values import STACK, Attempt, Outcome, Phase, Reason
 from goalseek.workspace import hidden_files
 
-CHECKPOINTS_GONE = "the checkpoints that its candidate was made from are gone, so it could not be finished"
+CHECKPOINTS_GONE = "the checkpoints of its candidate are gone, so it could not be finished"
 RULER_CHANGED = "the verifier has changed, and a new baseline was asked for before it was measured"
-NEW_RUN_BEGUN = "a new run was begun before it had a verdict"
+NEW_RUN_BEGUN = "a new run began before its verdict"
 
 
 def measure_baseline(project: Project, source: str | None = None, phase_limit: int | None = None) -> IterationRecord:
@@ -79,7 +79,7 @@ def _kept_hint(project: Project, reason: str) -> str:
     if reason == Reason.NO_METRIC and "key metric" in project.differences_from_head().keys:
         return ""
     number = incumbent.iteration
-    text = f"the incumbent is of iteration {number}, which the verifier took before"
+    text = f"the incumbent is of iteration {number}, which the earlier verifier could measure"
     text = f"{text}: {project.standing.how_to_take_back(number)}"
     return f"{text}, and then goalseek baseline; or goalseek baseline --from HEAD, without the kept changes"
 

@@ -38,7 +38,7 @@ from goalseek.providers.registry import make_permitted_provider
 from goalseek.records import IterationRecord, SettleRecord
 from goalseek.values import EXIT_CODES, Outcome, Phase, Stop, StopReason, Usage
 
-_GO_ON = "the same command goes on"
+_GO_ON = "run the same command again"
 _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"}
 _SETTLING_SHARE = 0.1  # of the seconds that the iterations of an invocation took
 
@@ -265,7 +265,7 @@ def _writing_early_end(project: Project, report: Callable[[Stop], None]) -> Iter
     try:
         yield
     except GeneratorExit:
-        _write_final_state(project, Stop(StopReason.ASKED, "the caller asked for no more", _GO_ON))
+        _write_final_state(project, Stop(StopReason.ASKED, "the caller ended the loop", _GO_ON))
         raise
     except (KeyboardInterrupt, Interrupted):
         stop = Stop(StopReason.INTERRUPTED, "interrupted by a signal", _GO_ON)

@@ -106,8 +106,8 @@ class Balance:
         if max(waiting / agents, idle / benches) < _LEAST_SHARE:
             return ""
         if waiting / agents >= idle / benches:
-            return f"{waiting:.1f} of {agents} agents wait for a bench: take fewer, or more benches"
-        return f"{idle:.1f} of {benches} benches stand idle: take fewer, or more agents"
+            return f"{waiting:.1f} of {agents} agents wait for a bench: add benches or remove agents"
+        return f"{idle:.1f} of {benches} benches are idle: add agents or remove benches"
 
 
 class LanePool:

@@ -66,7 +66,7 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
             log_path = iteration.folder / "verifier.log"
             printed = log_path.read_text("utf-8", "replace") if log_path.exists() else ""
             message = f"iteration {number} stays: without it the code has no number: {measured.why}"
-            hint = "nothing has changed; what was kept after it may need it: take that back first"
+            hint = "nothing has changed; a later kept change may need it: take that one back first"
             raise GoalseekError(with_last_lines(message, printed), hint, BAD_FINDING)
         reason = text or change.text or f"a person took iteration {number} back"
         verdict = structs.replace(
@@ -93,13 +93,13 @@ def _find_kept(project: Project, number: int) -> IterationRecord:
         message = f"iteration {number} was not kept, so the tip does not have it: {record.outcome}, {record.reason}"
     elif record.epoch != standing.epoch:
         baseline = standing.baseline.iteration if standing.baseline else 0
-        message = f"iteration {number} was kept before the baseline of iteration {baseline}, and is a part of that"
+        message = f"iteration {number} was kept before the baseline of iteration {baseline}, and is part of it"
         hint = (
             f"goalseek promote --without {number} leaves it out of what goes home; to climb on without it, revert it "
             "on a branch of your own: goalseek baseline --from REV"
         )
     elif record.taken_back is not None and number not in standing.taken_back.values():
-        message = f"iteration {number} took iteration {record.taken_back} back, and is not in effect any more"
+        message = f"iteration {number} took iteration {record.taken_back} back, and is no longer in effect"
     elif by := standing.taken_back.get(number):
         message = f"iteration {number} was taken back already, by iteration {by}"
         hint = f"goalseek revert {by} brings it back"
@@ -116,12 +116,12 @@ def _merge_without(project: Project, kept: IterationRecord) -> str:
     try:
         tree = merge_trees(repository.objects, kept.tree_hash, incumbent.tree, before)
     except Conflicts as conflicts:
-        message = f"iteration {number} stays: later kept changes stand on it in {', '.join(conflicts.files)}"
+        message = f"iteration {number} stays: later kept changes depend on it in {', '.join(conflicts.files)}"
         hint = "take the later one back first; or edit it on a branch of your own, then: goalseek baseline --from REV"
         raise GoalseekError(message, hint, BAD_FINDING) from None
     if tree == incumbent.tree:
         message = f"nothing of iteration {number} is in the tip any more"
-        raise GoalseekError(message, "goalseek show best --diff --all shows what the tip has", USAGE)
+        raise GoalseekError(message, "see the changes of the tip: goalseek show best --diff --all", USAGE)
     return tree
 
 
@@ -131,11 +131,11 @@ def _apply_revert(iteration: Iteration, tree: str, plan: Plan) -> Change:
     clear_attempts(iteration.folder)
     paths = (difference.path for difference in objects.differences(iteration.incumbent.tree, tree))
     not_writable = [quote_path(path) for path in paths if scope.kind(path) != "writable"]
-    why = f"{abbreviate(not_writable)} is not writable any more"
+    why = f"{abbreviate(not_writable)} is no longer writable"
     try:
         if not not_writable:
             return change_to(iteration, plan, tree, iteration.folder)
     except Rejected as rejected:
         why = rejected.why
     message = f"the tip would break the rules of the scope: {why}"
-    raise GoalseekError(message, "goalseek help manifest says what the scope allows", BAD_FINDING)
+    raise GoalseekError(message, "see the rules of the scope: goalseek help manifest", BAD_FINDING)

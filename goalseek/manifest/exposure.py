@@ -16,11 +16,11 @@ from goalseek.manifest.tables import TIME_SOURCES, Manifest, VerifyCommand
 from goalseek.values import Finding
 
 EXPOSED = "candidate code can read the hidden files"
-UNCHECKED = "nothing checks what the timed program leaves: an empty program would win"
-CHECK_OUTPUT = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+UNCHECKED = "nothing checks the output of the timed program: an empty program would win"
+CHECK_OUTPUT = 'let a command with sees = "hidden" check its `outputs`: was all the work done?'
 SPLIT = (
-    'split it: a command that sees = "candidate" runs the code and leaves `outputs`, '
-    'one that sees = "hidden" scores them'
+    'split it: a command with sees = "candidate" runs the code and leaves `outputs`, '
+    'one with sees = "hidden" scores them'
 )
 HIDE_SCRIPT = "hide it: name it in scope.hidden, and take it out of scope.writable and `outputs`"
 COMMIT_HIDDEN = "name it in scope.hidden, or keep it outside (goalseek help recipe-hidden)"

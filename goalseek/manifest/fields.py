@@ -102,7 +102,7 @@ def _patterns(patterns: Any) -> Any:
     if not isinstance(patterns, list):
         return patterns
     if patterns and all(str(pattern).startswith("!") for pattern in patterns):
-        raise ValueError(f'{patterns[0]!r} takes back what nothing has named; name that first, as in ["src/**", "!x"]')
+        raise ValueError(f'{patterns[0]!r} excludes from nothing; put a pattern before it, as in ["src/**", "!x"]')
     return tuple(patterns)
 
 
@@ -158,7 +158,7 @@ _margin = _check(
 )
 _least_margin = _check(
     lambda text: not humanize.parse_share(text, 1.0) < 0,
-    'zero or more, such as 0.01 or "0.5%"; which way is better, metric.direction says',
+    'zero or more, such as 0.01 or "0.5%"; metric.direction says which way is better',
 )
 _TEXT_OR_NUMBER: dict[str, Any] = {"type": ["string", "number"]}
 _DURATION = {**_TEXT_OR_NUMBER, "title": "duration"}

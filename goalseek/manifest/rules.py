@@ -89,7 +89,7 @@ def _check_overlaps(manifest: Manifest) -> Iterator[Fault]:
             # What a glob names is seen only when it is written.
             for pattern in (pattern for pattern in patterns if not re.search(r"[*?\[\\]", pattern)):
                 if any(f"{pattern.strip('/')}/".startswith(f"{path}/") for path in share):
-                    why = f"{pattern!r} lies in what scope.share names, which is read-only: write it elsewhere"
+                    why = f"{pattern!r} lies in a folder of scope.share, which is read-only: write it elsewhere"
                     yield ("verify", index, key), why
 
 
@@ -102,7 +102,7 @@ def _check_once(manifest: Manifest) -> Iterator[Fault]:
     for index in indices:
         if manifest.metric.source != "json" and manifest.metric.command == manifest.verify[index].name:
             what = "run time" if manifest.metric.source in TIME_SOURCES else "output"
-            why = f"once = true cannot stand where the metric is this command's {what}"
+            why = f"once = true is not possible if the metric is this command's {what}"
             yield ("verify", index, "once"), f"{why}: that command runs with every measurement"
 
 
@@ -118,7 +118,7 @@ def _check_reading(location: Location, reading: Reading, manifest: Manifest) -> 
         is_set = getattr(reading, key) is not None
         if is_set != (key == required) and reading.source is not None:
             fault = "has no use" if is_set else "is required"
-            yield (*location, key), f'{fault} where source = "{reading.source}"'
+            yield (*location, key), f'{fault} if source = "{reading.source}"'
     yield from check_expressions(location, reading)
 
 
@@ -244,7 +244,7 @@ def own_work_fault(reviewer: ProviderTable, authors: Sequence[ProviderTable]) ->
     same = [table for table in authors if table.name == reviewer.name != "replay"]
     if not any(table.name != "command" or table.command == reviewer.command for table in same):
         return ""
-    return f"{reviewer.name!r} proposes the changes itself, and nobody reviews his own: name another provider"
+    return f"{reviewer.name!r} proposes the changes itself, and cannot review them: name another provider"
 
 
 _CHATTER = re.compile(r"^(Invalid|Bad) jmespath expression: |: Parse error at column .*$|, for expression:?$|:$", re.I)

@@ -45,13 +45,13 @@ _REQUIRED = {
 _OF_COMMAND = "run name cwd sees outputs output_max once keep timeout network".split()
 _OF_METRIC = "source path matches valid".split()
 _RECORDINGS = [f"{table}.recordings" for table in "provider provider.plan provider.fallback search.rotate".split()]
-_LOOP = "goalseek repeats what may be better, up to metric.max_repeats times; for more runs in one, loop in the command"
+_LOOP = "goalseek repeats promising candidates, up to metric.max_repeats times; for more runs, loop in the command"
 REMOVED = {
     "metric.repeats": _LOOP,
     "metric.aggregate": _LOOP,
     "parallel.slots": "a command reads its bench from $GOALSEEK_SLOT: CUDA_VISIBLE_DEVICES=$GOALSEEK_SLOT ./train",
-    "notify.on": "the program gets every event, and reads from `event` which it is",
-    **dict.fromkeys(_RECORDINGS, "the folder is that of `record`"),
+    "notify.on": "the program gets every event, and its `event` field says which",
+    **dict.fromkeys(_RECORDINGS, "name the folder in `record`"),
     **{f"holdout.{key}": "move it to a [[verify]] that holdout.command names" for key in _OF_COMMAND},
     **{f"holdout.{key}": f"the holdout is read by metric.{key}; query or regex may differ" for key in _OF_METRIC},
 }

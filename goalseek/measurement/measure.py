@@ -242,7 +242,7 @@ class _Trial:
         except OSError as error:
             if disk.full_disk_error(error) is None:
                 raise
-            why = f"{command.name}: what it handed on left no room on the disk"
+            why = f"{command.name}: its outputs filled the disk"
             raise NoNumber(Reason.VERIFY_FAILED, why) from None
 
     def _collect_outputs(self, command: VerifyCommand, run_folder: RunFolder) -> None:
@@ -268,7 +268,7 @@ class _Trial:
             raise refusal(" left no tree to take outputs from") from None
         for path, status in copied.items():
             if bench.would_shadow_ruler(tree, prefix + path):
-                raise refusal(f": its output {quote_path(path)} is not its own to make")
+                raise refusal(f": its output {quote_path(path)} would hide a file of the verifier")
             for part, why in bench.output_hazards(tree, prefix + path):
                 if not any(part in pattern.split("/") and matcher((pattern,))(path) for pattern in command.outputs):
                     remedy = f"list {quote_path(part)} in its outputs if it is wanted"
@@ -277,7 +277,7 @@ class _Trial:
             if why := run_folder.stale_reason(status):
                 self._stale[path] = why
             elif bench.is_untouched(sees, prefix + path):
-                self._stale[path] = "it is as it was committed"
+                self._stale[path] = "it is unchanged since the commit"
         for pattern in command.outputs:
             if not any(map(matcher((pattern,)), copied)):
                 raise refusal(f" left no output {pattern}")
@@ -314,7 +314,7 @@ class _Trial:
         except NoNumber as error:
             if is_mixed or not os.path.lexists(self.fresh["both"].path / reading.path):
                 raise
-            hint = f"what a command with candidate code wrote is not read as {reading.command}'s"
+            hint = f"a file that candidate code could write does not count as {reading.command}'s"
             raise NoNumber(error.failure.reason, f"{error}; {hint}: see {reading.name}.command") from None
 
 
@@ -327,8 +327,8 @@ def _refuse_changed_ruler(verifier: Verifier, command: VerifyCommand) -> None:
     paths = verifier.bench.changed_ruler_files(command.sees)
     changed = [quote_path(path) for path in paths if not is_setup_output(path.removeprefix(prefix))]
     if changed:
-        why = f"{command.name} changed files that are not the candidate's, while it was measured: {abbreviate(changed)}"
-        raise NoNumber(Reason.VERIFY_FAILED, f"{why}; files that it may write go into scope.generated")
+        why = f"{command.name} changed files outside scope.writable during the measurement: {abbreviate(changed)}"
+        raise NoNumber(Reason.VERIFY_FAILED, f"{why}; list files that it may write in scope.generated")
 
 
 def move_outputs(source: Path, folder: Path) -> None:

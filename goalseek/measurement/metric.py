@@ -77,7 +77,7 @@ def read_text(reading: Reading, text: str) -> float:
     if not matches:
         raise _no_metric(reading, f"no match of {reading.regex!r} in {reading.source}")
     if len(matches) > 1 and reading.matches == "only":
-        hint = 'say matches = "last" to take the last'
+        hint = 'set matches = "last" to take the last'
         raise _no_metric(reading, f"{len(matches)} matches of {reading.regex!r}; {hint}")
     try:
         is_grouped = matches[-1] and _THOUSANDS.fullmatch(matches[-1])

@@ -315,7 +315,7 @@ class Activity:
     @contextlib.contextmanager
     def making_tree(self, root: Path) -> Iterator[None]:
         """Note that a tree is being made if this block takes longer than MOMENT_SECONDS."""
-        text = f"a tree of the repository is being made in {root}: once, later it is only brought up to date"
+        text = f"a tree of the repository is being made in {root}: only once; goalseek updates it later"
         timer = threading.Timer(MOMENT_SECONDS, lambda: self.observer.on_note(text))
         timer.daemon = True
         timer.start()

@@ -55,7 +55,7 @@ class ConfigReader:
         try:
             self.loaded = loading.load(self.loaded.path, self.loaded)
         except GoalseekError as error:
-            return (f"the manifest cannot be used now, so the last good one holds: {error.message.splitlines()[0]}",)
+            return (f"the manifest is invalid now, so the last valid one applies: {error.message.splitlines()[0]}",)
         finally:
             add_own(self.loaded.logs, self.loaded.runs)
         return ()
@@ -128,7 +128,7 @@ class ConfigReader:
         except GoalseekError as error:
             if self._templates is None:
                 raise
-            notes = (*notes, f"the prompts cannot be used now, so the last good ones hold: {error.message}")
+            notes = (*notes, f"the prompts are invalid now, so the last valid ones apply: {error.message}")
         # The proposer's scripts that no candidate may change are those of HEAD: to commit one needs no baseline.
         paths = [path for path in sorted(scope.proposer) if scope.kind(path) not in ("hidden", "generated", "writable")]
         reader = TreeReader(repository.objects, repository.tree_of(repository.head()) if paths else "")

@@ -69,7 +69,7 @@ def catch_up(project: Project) -> None:
             and not refs.branch_is_checked_out
             and not repository.is_ancestor(refs.branch, repository.head())
         ):
-            message = f"the branch {branch} is here, but not the records of its climb, {repository.ledger_ref}"
+            message = f"the branch {branch} exists, but not the records of its climb, {repository.ledger_ref}"
             fetch_hint = "fetch them: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
             hint = f"{fetch_hint}; or begin another climb: git branch -m {branch} {repository.name}-before"
             raise GoalseekError(message, hint, StopReason.REPOSITORY)
@@ -146,7 +146,9 @@ def _refuse_moved_branch(project: Project, refs: Refs) -> None:
     if refs.branch is None:
         # The first baseline makes it, and a climb fetched from elsewhere has none.
         if last.iteration > 0 and key_of(last.seal) == project.ledger.seal.key:
-            project.watch.on_note(f"there was no branch {repository.branch}; it shows the tip again, {tip[:12]}")
+            project.watch.on_note(
+                f"the branch {repository.branch} was missing; goalseek made it at the tip, {tip[:12]}"
+            )
         return
     if refs.branch in (last.parent_commit_hash, last.commit_hash):
         return
@@ -156,5 +158,5 @@ def _refuse_moved_branch(project: Project, refs: Refs) -> None:
 
 def _refuse_foreign_branch(project: Project, refs: Refs) -> None:
     if refs.branch and not project.repository.is_own_branch():
-        message = f"the branch {project.repository.branch} is there already, and goalseek did not make it"
-        raise GoalseekError(message, "name another log.branch_prefix", StopReason.REPOSITORY)
+        message = f"the branch {project.repository.branch} exists already, and goalseek did not make it"
+        raise GoalseekError(message, "choose another log.branch_prefix", StopReason.REPOSITORY)

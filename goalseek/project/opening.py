@@ -77,10 +77,10 @@ def open_project(
         )
         with lock, process.marking_programs(trusted_mark(places.owner)):
             if kill_leftovers(places.owner, repository.own / PROGRAMS_LOCK):
-                watch.on_note("programs of a run that was killed were still at work; they were ended")
+                watch.on_note("ended programs of a killed run that were still running")
             homes = [AgentHome(home) for lane in places.lanes() for home in (lane.agent, lane.reviewer)]
             for path in (path for home in homes for path in home.collect_renewed_logins()):
-                watch.on_note(f"a login that the agent renewed before the kill was put back: {path}")
+                watch.on_note(f"restored a login that the agent had renewed before the kill: {path}")
             remove_stale_locks(repository, places)
             repository.objects.bring_back()
             remove_scratch_files(_own_git_folders(repository, places))
@@ -116,7 +116,7 @@ def fault_of(project: Project, error: Exception) -> GoalseekError | None:
     for folder, inode in project.inodes.items():
         if not folder.exists() or folder.stat().st_ino != inode:
             message = f"{folder} was removed while goalseek was at work"
-            return GoalseekError(message, "the same command goes on", StopReason.REPOSITORY)
+            return GoalseekError(message, "run the same command again", StopReason.REPOSITORY)
     return error if isinstance(error, GoalseekError) else machine_error(error)
 
 
@@ -133,9 +133,9 @@ def refuse_missing_home(loaded: ManifestFile) -> None:
     """Raises GoalseekError if the folder of the logs is a broken link, or no folder."""
     home = loaded.home
     if os.path.lexists(home) and not home.is_dir():
-        problem = f"a link to {os.readlink(home)}, which is not there" if home.is_symlink() else "no folder"
+        problem = f"a link to {os.readlink(home)}, which does not exist" if home.is_symlink() else "no folder"
         message = f"log.home: {home} is {problem}"
-        raise GoalseekError(message, "mount or make it, or take it away", StopReason.REPOSITORY)
+        raise GoalseekError(message, "mount or make the folder, or choose another log.home", StopReason.REPOSITORY)
 
 
 def refuse_foreign_logs(loaded: ManifestFile, next_iteration: int) -> None:
@@ -151,8 +151,8 @@ def refuse_foreign_logs(loaded: ManifestFile, next_iteration: int) -> None:
         else:
             is_in_the_way = next_iteration == 0 and path.name not in _OWN_LOGS | _TEMPORARY_FILES
         if is_in_the_way:
-            message = f"log.home: {path} is not goalseek's; it would write there"
-            raise GoalseekError(message, "choose another log.home, or move that away", USAGE)
+            message = f"log.home: {path} is in the way, and goalseek did not make it"
+            raise GoalseekError(message, "move it away, or choose another log.home", USAGE)
 
 
 def begin_or_resume_run(project: Project, is_new: bool) -> None:
@@ -175,7 +175,7 @@ def begin_or_resume_run(project: Project, is_new: bool) -> None:
 def refuse_while_asking(project: Project, action: str, run_id: str = "") -> None:
     """Raises GoalseekError if ``action`` would leave behind a candidate that waits for approval."""
     if questions := open_questions(project.loaded, project.standing, run_id or project.run_id):
-        message = f"iteration {questions[0].iteration} waits for your approval, so {action} has to wait as well"
+        message = f"iteration {questions[0].iteration} waits for your approval, so {action} must wait too"
         raise GoalseekError(message, f"{commands_for(questions[0])}; then goalseek iterate, then this again", USAGE)
 
 

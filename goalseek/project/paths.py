@@ -22,20 +22,20 @@ from goalseek.manifest.loading import ManifestFile, base_of, load
 from goalseek.workspace.shared_folders import SHARES_CHANGED
 
 _FILE = "folder"
-TWO_NAMES = "two climbs need two names: give this manifest a project.name of its own, or climb there"
+TWO_NAMES = "give this manifest another project.name, or climb with the other manifest"
 
 
 def refuse_name_of_other_folder(name: str, folder: Path) -> None:
     location = locate(folder)
     if manifest := _manifest_of_other_folder(name, folder_prefix(location.top, folder), location):
-        raise GoalseekError(f"{manifest} is there already, and its name is {name!r}", TWO_NAMES, USAGE)
+        raise GoalseekError(f"{manifest} exists already, with the name {name!r}", TWO_NAMES, USAGE)
 
 
 def other_folder_message(loaded: ManifestFile, location: Location) -> str:
     """A sentence naming another folder that has this climb; "" if it is this folder's, nobody's, or was moved here."""
     name, prefix = loaded.manifest.project.name, folder_prefix(location.top, base_of(loaded, location.top))
     if manifest := _manifest_of_other_folder(name, prefix, location):
-        return f"the climb {name!r} is that of the manifest in {manifest.parent}, not of {loaded.path}"
+        return f"the climb {name!r} belongs to the manifest in {manifest.parent}, not to {loaded.path}"
     return ""
 
 

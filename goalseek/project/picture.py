@@ -32,7 +32,7 @@ _END_TEXTS: dict[str, str] = {
     StopReason.FAILURES: "failed: limits.failures were reached",
     StopReason.BASELINE_FAILED: "failed: the baseline has no number",
     StopReason.INCUMBENT_FAILED: "failed: the incumbent has no number any more",
-    StopReason.VERIFIER_SAID_STOP: "failed: a verify command asked for the end",
+    StopReason.VERIFIER_SAID_STOP: "failed: a verify command said stop",
     StopReason.REPOSITORY: "blocked by the state of the repository",
     StopReason.PROVIDER: "blocked by the provider",
     StopReason.SANDBOX: "blocked by the sandbox",

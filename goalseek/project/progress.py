@@ -109,18 +109,18 @@ def small_set_warning(metric: Metric, standing: Standing) -> str | None:
         return None
     return (
         f"{standing.keeps} kept changes gained {format_number(gain)} on {metric.examples} examples, where chance "
-        f"reaches {format_number(bound)}: a larger set, or a [holdout], would tell"
+        f"reaches {format_number(bound)}: measure on more examples, or add a [holdout]"
     )
 
 
 def fruitless_warnings(standing: Standing) -> Iterator[str]:
     """A warning if five or more candidates all gave the baseline's number, and one if no change merges."""
     if (standing.unmoved or 0) >= MIN_FRUITLESS:
-        yield "no candidate has moved the number: goalseek doctor says whether the verifier reads them"
+        yield "no candidate has moved the number: check with goalseek doctor that the verifier reads them"
     if standing.unmerged >= MIN_FRUITLESS:
         yield (
-            f"{standing.unmerged} merges of changes came to nothing: they edit the same lines, as additions at the end "
-            "of one file do, or give code that was measured already: goalseek help parallel"
+            f"{standing.unmerged} merges of changes failed: both edit the same lines, for example the end of one file, "
+            "or the result was measured already: goalseek help parallel"
         )
 
 
@@ -136,4 +136,4 @@ def direction_warning(metric: Metric, standing: Standing) -> str:
     """A warning if the manifest's direction is not that of the kept changes; else ""."""
     if not standing.keeps or standing.direction in ("", metric.direction):
         return ""
-    return "the incumbent was chosen by the other direction: goalseek baseline --from HEAD starts from your own code"
+    return "kept changes have the other metric.direction: goalseek baseline --from HEAD starts from your own code"

@@ -206,7 +206,7 @@ def _promote_hint(manifest: Manifest, standing: Standing) -> str:
 def _silence_text(picture: Picture, holder: Holder) -> str:
     age = seconds_since(picture.heartbeat_at)
     if age >= STALE_SECONDS:
-        return f"no heartbeat for {format_duration(age)}: {holder}, may be stopped, asleep or stuck"
+        return f"no heartbeat for {format_duration(age)}: {holder}; it may be stopped, asleep or stuck"
     if not picture.silent_since:
         return ""
     silence = seconds_since(picture.silent_since)

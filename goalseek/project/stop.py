@@ -58,7 +58,7 @@ class Ends(Struct, frozen=True):
         return tuple(BudgetUse(name, spent, most, "now") for name, spent, most in rows if most is not None)
 
     def reached(self, standing: Standing, count: int, seconds: float) -> Stop | None:
-        go_on = "the same command goes on"
+        go_on = "run the same command again"
         if self.until is not None and self.until.holds(standing):
             return Stop(StopReason.UNTIL, f"{self.until.name} {self.until.relation} {self.until.bound:g} holds", go_on)
         if self.count is not None and count >= self.count:
@@ -72,7 +72,7 @@ def parse_until(text: str, names: tuple[str, ...]) -> Until:
     """Parse ``accuracy>=0.99``. Raises ValueError with the right form."""
     match = re.fullmatch(r"\s*(.+?)\s*(>=|<=|==|!=|>|<)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*", text)
     if not match:
-        raise ValueError(f"{text!r}: write '{names[0]}>=0.99', say; the name is one of {', '.join(names)}")
+        raise ValueError(f"{text!r}: write, for example, '{names[0]}>=0.99'; the name is one of {', '.join(names)}")
     if match[1] not in names:
         near = did_you_mean(match[1], names) or f"the name is one of {', '.join(names)}"
         raise ValueError(f"{text!r}: no number is called {match[1]!r}; {near}")
@@ -95,7 +95,7 @@ def request_stop(own: Path) -> Holder | None:
         if holder.doing:
             command, explanation = f"goalseek {holder.doing}", "it ends by itself; to end it at once"
         hint = f"{explanation}: {holder.stop_hint}" if holder.pid else "try again"
-        raise GoalseekError(f"{command} is at work, and goalseek stop does not reach it: {holder}", hint, LOCKED)
+        raise GoalseekError(f"{command} is at work, and goalseek stop cannot end it: {holder}", hint, LOCKED)
     write_atomic(own / _REQUEST_FILE, _request_for(holder), durable=True)
     return holder
 
@@ -113,7 +113,7 @@ def take_stop_request(own: Path) -> Stop | None:
     holder = lock_holder(own)
     if holder is None or request != _request_for(holder):
         return None
-    return Stop(StopReason.ASKED, "goalseek stop asked for it", "the same command goes on")
+    return Stop(StopReason.ASKED, "goalseek stop asked for it", "run the same command again")
 
 
 def _request_for(holder: Holder) -> bytes:

@@ -66,7 +66,7 @@ def make_prompts(
     patch = review.patch if review else request.patch
     shown = patch[:MAX_DIFF_BYTES].decode("utf-8", "replace").rstrip("\n")
     if (rest := len(patch) - MAX_DIFF_BYTES) > 0:
-        shown += f"\n(it goes on for {rest} bytes, which are not shown here: the folder has all of it)"
+        shown += f"\n(cut: {rest} bytes more; the files in the folder are complete)"
     texts = _value_texts(
         request,
         nonce,

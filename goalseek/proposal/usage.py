@@ -111,7 +111,7 @@ class UsageLog:
             stored = self._checkpoints.of_run(call.run_id or self._run_id).stored()
             if name and (answer := stored.get(name) or stored.get(name.rejection)):
                 usage = from_plain(Usage, answer.value["usage"])
-                why = f"an answer was given up; it counts as {_charge_text(usage)}"
+                why = f"an answer was not used; it counts as {_charge_text(usage)}"
                 calls[index] = structs.replace(call, charged=usage, failed=why, session=None)
             else:
                 is_last = index == len(self._calls) - 1

@@ -18,10 +18,10 @@ from goalseek.providers.provider import Call, LaunchSpec, Reply
 from goalseek.sandbox.supervisor import shorten
 from goalseek.values import StopReason, Usage
 
-_UNDONE = "An earlier turn at this was cut off, and what it had edited was undone.\n"
+_UNDONE = "An earlier turn of this task was cut off, and its edits were undone.\n"
 _MOST_UNPLANNED = 20  # files in an agent's prompt if its plan names none
 _ARGUMENT_BYTES = 128 * 1024 - 1  # of one argument, on Linux
-_IN_PIECES = "all of it and in pieces where it is long, and do what it says."
+_IN_PIECES = "in pieces if it is long, and do what it says."
 _LEAST_DOLLARS = 1e-6  # as it is written; 0 would be no limit
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}")  # it becomes a word of a command line, and no option
 _ROUNDING = 1 - 1e-9  # sums of dollars differ by rounding
@@ -67,7 +67,7 @@ class AgentProvider(CommandProvider):
         try:
             return self.ask(call, session, planned)
         except SessionGone as gone:
-            why = f"{self.name} cannot go on with its session ({gone.why}), and begins another"
+            why = f"{self.name} cannot continue its session ({gone.why}), and begins a new one"
             call.host.on_retry(why, gone.usage)
             prompt = f"{call.prompt}\n{_UNDONE}" if go_on else call.prompt
             return self.ask(structs.replace(call, prompt=prompt), planned=planned)
@@ -97,7 +97,7 @@ class AgentProvider(CommandProvider):
             "{endpoint}": (self.table.endpoint or "").rstrip("/"),
             "{session}": session.name if session else "",
             "{key}": login.variables[0] if login.variables else "",
-            "{prompt}": prompt if is_short else f"Read the file {call.prompt_file}, {_IN_PIECES}",
+            "{prompt}": prompt if is_short else f"Read the whole file {call.prompt_file}, {_IN_PIECES}",
             "{prompt_file}": str(call.prompt_file),
             "{home}": str(call.home_at),
             "{budget}": f"{0.0 if dollars_left is None else max(dollars_left, _LEAST_DOLLARS):.6f}",

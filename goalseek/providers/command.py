@@ -135,7 +135,7 @@ def _first_line_problem(program: Path, name: str) -> tuple[str, str] | None:
     if not first.startswith(b"#!"):
         if b"\0" in head:
             return None
-        return f"the first line of {name} does not say what runs it", remedy
+        return f"the first line of {name} names no interpreter", remedy
     if first.endswith(b"\r"):
         return f"the first line of {name} ends with a carriage return", f"sed -i 's/\\r$//' {shlex.quote(name)}"
     words = os.fsdecode(first[2:]).split()

@@ -70,7 +70,7 @@ def interpret(failed: Failed, provider: Provider, has_answered: bool) -> None:
     has_login = has_answered or provider.has_login
     if failed.kind in ("transient", "timeout", "undeclared") and not has_usage and not has_login:
         failed.kind = "auth"
-        failed.why += "; no login was found (credentials = [] in its table says that none is needed)"
+        failed.why += "; no login was found (if none is needed, set credentials = [] in its table)"
     is_unreached = not has_usage and provider.reports_usage
     failed.meaning = KINDS[failed.kind][1] or (Meaning.CLOSED if is_unreached else Meaning.FAILED)
 
@@ -231,7 +231,7 @@ class ProviderChain(Struct, frozen=True):
                 following = self._first_open(providers, failures)
                 if is_failure and not following:
                     raise
-                call.host.on_retry(f"{text}; {following.name} is asked" if following else text, failed.usage)
+                call.host.on_retry(f"{text}; goalseek asks {following.name}" if following else text, failed.usage)
                 failed.usage = Usage()
                 if failures and not following:
                     raise list(failures.values())[-1] from None
@@ -259,7 +259,7 @@ class ProviderChain(Struct, frozen=True):
         until = state.closed_until
         seconds = max(until - seconds_with_sleep(), 0.0)
         if not call.host.wait(seconds, state.words):
-            why = f"{state.problem}; it is closed until {format_moment(seconds)} at least, longer than this run goes on"
+            why = f"{state.problem}; it cannot be asked before {format_moment(seconds)}, after the end of this run"
             raise GoalseekError(why, "goalseek iterate goes on later", StopReason.PROVIDER)
         if state.closed_until == until:  # else another call has looked meanwhile
             state.closed_until = 0.0

@@ -25,10 +25,10 @@ PLACEHOLDERS["repair"] |= {"diff"}
 PLACEHOLDERS["review"] |= {"criteria", "changed", "diff", "value"}
 REQUIRED = {"plan": ("nonce",), "apply": (), "repair": ("problem",), "review": ("nonce", "criteria", "diff")}
 _WHY_NEEDED = {
-    "nonce": "the answer is read between lines with it",
+    "nonce": "goalseek finds the answer by it",
     "problem": "it says what was wrong",
-    "criteria": "they are what is judged by",
-    "diff": "it is what is judged",
+    "criteria": "the reviewer judges by them",
+    "diff": "the reviewer judges it",
 }
 _IN_WORDS = {
     "history": "(nothing was tried yet)",
@@ -75,7 +75,7 @@ def load_templates(folder: Path | None) -> Templates:
     if folder is None:
         return _package_templates()
     if not folder.is_dir():
-        hint = f"a folder with any of {', '.join(f'{phase}.md' for phase in PHASES)}; or leave provider.prompts out"
+        hint = f"name a folder with any of {', '.join(f'{phase}.md' for phase in PHASES)}; or leave the key out"
         raise GoalseekError(f"provider.prompts: {folder} is no folder", hint)
     own = {phase: _read_own(folder / f"{phase}.md", phase) for phase in PHASES if (folder / f"{phase}.md").exists()}
     return {**_package_templates(), **own}
@@ -102,7 +102,7 @@ def _read_own(path: Path, phase: str) -> Template:
         raw = path.read_bytes()[:_LIMIT_BYTES]
         template = _parse(raw.decode("utf-8"))
     except (OSError, ValueError) as error:
-        raise GoalseekError(f"{path} cannot be read: {error}", "a text in UTF-8") from None
+        raise GoalseekError(f"{path} cannot be read: {error}", "save it as UTF-8") from None
     words = ("own", template.version, hashlib.sha256(raw).hexdigest()[:8])
     template = structs.replace(template, version=" ".join(filter(None, words)))
     if phase == "review" and template.resumed:

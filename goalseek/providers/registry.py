@@ -112,7 +112,7 @@ class ProviderChoice:
         table = self.asked or loaded.manifest.provider
         if table is None:
             hint = f'{AGENT_ADVICE}; or in the manifest: provider.name = "command" with provider.command'
-            raise GoalseekError("no provider is named: who is to propose?", hint)
+            raise GoalseekError("no provider is named, so nobody can propose", hint)
         return table
 
 

@@ -53,7 +53,7 @@ class ReplayProvider(Provider):
             return Reply("", "The provider planned while it edited.")
         file, recording = file_name(iteration, call.name), calls.get(call.name)
         if recording is None:
-            why = f"there is no recording {file}, and that call is made now"
+            why = f"there is no recording {file}, so this call has no answer"
             raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
         reply, rejection = recording.reply, recording.rejected
         if recording.patch:
@@ -96,12 +96,12 @@ def read_recordings(folder: Path) -> dict[int, dict[str, Recording]]:
                 recording: Recording = from_plain(Recording, json.loads(path.read_bytes()))
             except (OSError, ValueError, RecursionError) as error:
                 message = f"{path} is not a recording: {error}"
-                raise GoalseekError(message, "take it from where it was made", StopReason.PROVIDER) from None
+                raise GoalseekError(message, "copy it again from its original", StopReason.PROVIDER) from None
             if recording.schema != _SCHEMA:
                 message = f"{path} has the schema {recording.schema}; this version reads schema {_SCHEMA}"
                 raise GoalseekError(message, "record it again", StopReason.PROVIDER)
             recordings.setdefault(int(match[1]), {})[match[2]] = recording
     if not recordings:
         message = f"provider.record: {folder} has no recordings"
-        raise GoalseekError(message, "provider.record = FOLDER makes them", StopReason.PROVIDER)
+        raise GoalseekError(message, "make them with provider.record = FOLDER", StopReason.PROVIDER)
     return dict(sorted(recordings.items()))

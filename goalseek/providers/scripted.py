@@ -58,7 +58,7 @@ class ScriptedProvider(Provider):
 
     def played_out(self, attempt: int, played: Played | None = None) -> str:
         moves, _ = self._script()
-        end = f"the script is played to its end: {self.script.name} has {pluralize(len(moves), 'move')}"
+        end = f"the script has no more moves: {self.script.name} has {pluralize(len(moves), 'move')}"
         return end if self._position(attempt, played) >= len(moves) else ""
 
     def _move(self, call: Call) -> tuple[Move, str]:
@@ -112,7 +112,7 @@ def read_script(path: Path) -> list[Move]:
         except ValidationError:
             move = None
         if move is None or not (move.files or move.patch):
-            message = f"{path}: move {number}: has title, and files or patch"
+            message = f"{path}: move {number}: needs a title, and files or patch"
             raise GoalseekError(message, 'title = "...", files = { "x.py" = "new text" }', StopReason.PROVIDER)
         for name in move.files:
             if Path(name).is_absolute() or ".." in Path(name).parts:

@@ -206,7 +206,7 @@ def _constants_of(files: Iterable[WritableFile]) -> dict[str, Constant]:
 
 def _notes_of_clamped(constants: Mapping[str, Constant]) -> list[str]:
     return [
-        f"{quote_path(path)}:{one.line}: {domain.nearest(one.value)} counts, as {one.value} is outside of {domain}"
+        f"{quote_path(path)}:{one.line}: {domain.nearest(one.value)} is used, as {one.value} is outside of {domain}"
         for one in constants.values()
         for path, domain in [(one.path, one.domain)]
         if not domain.holds(one.value)

@@ -48,8 +48,8 @@ def refuse_unconfined(manifest: Manifest, provider: str, runs_unasked: bool) -> 
     hint = level.installation_hint("bubblewrap")
     if manifest.sandbox.mode != "none":
         why = "; ".join(sandbox.reason)
-        message = f"the provider {provider!r} runs a program, and there is no sandbox to keep it in its place ({why})"
-        hint += '; if you trust it with your account, say so in the manifest: sandbox.mode = "none"'
+        message = f"the provider {provider!r} runs a program, and there is no sandbox for it ({why})"
+        hint += '; if you trust it with your account, set in the manifest: sandbox.mode = "none"'
         raise GoalseekError(message, hint, StopReason.SANDBOX)
     if runs_unasked:
         message = f"the provider {provider!r} runs every command of its model unasked, and needs a sandbox"

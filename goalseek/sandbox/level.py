@@ -73,7 +73,7 @@ class SandboxLevel(Struct, frozen=True):
                 message = f"sandbox: there is no {shown.source}"
                 raise GoalseekError(message, "make it, or take it out", StopReason.SANDBOX)
             if hidden := masked.get(resolve_links(shown.source).real):
-                message = f"sandbox: {hidden} must not be seen, and is shown as {shown.at}"
+                message = f"sandbox: {shown.at} would show {hidden}, which programs must not see"
                 raise GoalseekError(message, "take it out of sandbox.read and scope.share", StopReason.SANDBOX)
         return _LAUNCHERS[self.name](view, arguments, environment, folder)
 
@@ -90,7 +90,7 @@ def probe(mode: Mode = "auto") -> SandboxLevel:
         if failure is None:
             return SandboxLevel(name, reasons)
         if mode == name:
-            message = f'sandbox.mode = "{name}" cannot be had here: {failure}'
+            message = f'sandbox.mode = "{name}" is not available here: {failure}'
             raise GoalseekError(message, installation_hint(name), StopReason.SANDBOX)
         reasons += (f"{name}: {failure}",)
     return SandboxLevel("none", reasons)

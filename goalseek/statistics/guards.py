@@ -31,7 +31,7 @@ def guard_warning(guards: Sequence[Guard], who: str, values: Mapping[str, float]
     """A sentence if ``who``, say the baseline, breaks a guard before any candidate; "" if all bounds hold."""
     for guard in guards:
         if guard.name in values and (why := guard_violation(guard, values[guard.name], baseline.get(guard.name))):
-            return f"{who} breaks a guard: {why}; no candidate is kept that does not correct that too"
+            return f"{who} breaks a guard: {why}; a candidate is kept only if it corrects this too"
     return ""
 
 

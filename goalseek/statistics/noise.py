@@ -294,11 +294,11 @@ def cost_of_deciding(manifest: Manifest, has_differed: bool, seconds: float) -> 
     elif has_differed or metric.noise == "always":
         limit = metric.max_repeats + MAX_INCUMBENT_RUNS
         text = (
-            f"a candidate takes 1 run where the first is worse, {each}, and up to {limit} where it is not, "
-            f"{format_duration(limit * seconds)}; the baseline {MAX_BASELINE_RUNS}"
+            f"a candidate takes 1 run if it is worse, {each}, and up to {limit} if it is not, "
+            f"{format_duration(limit * seconds)}; the baseline takes {MAX_BASELINE_RUNS}"
         )
         if runs := 2 * (metric.settle or 0):
-            text += f"; settling in the end takes {runs} runs, {format_duration(runs * seconds)}"
+            text += f"; settling at the end takes {runs} runs, {format_duration(runs * seconds)}"
     else:
         text = (
             f"each candidate is run once, {each}; the baseline is run {AGREEING_REPEATS + 1} times, and the first "

@@ -171,8 +171,8 @@ def findings(report: NoiseReport, climb: PlannedClimb) -> list[tuple[str, str]]:
     else:
         error = math.sqrt(6 * count * (count - 1) / ((count - 2) * (count + 1) * (count + 3)))  # of normal values' skew
         skew = f"the longer tail is on the {_side(-report.skew, climb)} side ({abs(report.skew):.1f})"
-        skew = skew if abs(report.skew) > 2 * error else "none that shows"
-    drift = "none that shows"
+        skew = skew if abs(report.skew) > 2 * error else "none visible"
+    drift = "none visible"
     if report.drift is not None:
         shift = f"{_size(report, abs(report.drift))} {_side(report.drift, climb)}"
         drift = f"the last runs look {shift} than the first (chance does that 1 time in 20): compare runs made in turn"
@@ -217,12 +217,12 @@ def advice(report: NoiseReport, climb: PlannedClimb) -> list[str]:
     wide = wall_time_hint(report.values) if climb.source == "wall" else None
     suggestions = [f"{wide}: {CPU_TIME}"] if wide else []
     if not climb.draws_seed:
-        seed = "seed all that draws at random with $GOALSEEK_SEED"
+        seed = "seed every random generator with $GOALSEEK_SEED"
         suggestions.append(f"{seed}: every measurement gets another, so no lucky seed decides")
     suggestions += [
         "enlarge the data that it is measured on: four times as much halves the sd",
-        "repeat: a climb does so for what may be better, up to metric.max_repeats times; a command that gives the mean "
-        "of four runs has half the sd, at four times the cost",
+        "repeat: a climb repeats a candidate that may be better, up to metric.max_repeats times; a command that gives "
+        "the mean of four runs has half the sd, at four times the cost",
     ]
     if climb.source in TIME_SOURCES:
         suggestions.append("for a time, let the command give the minimum of several runs")
@@ -235,8 +235,8 @@ def wall_time_hint(values: Sequence[float]) -> str | None:
     if spread <= LARGE_SPREAD:
         return None
     return (
-        f"the wall times differ by {format_percent(spread)}: where the program mostly computes, its processor time "
-        "moves less on a busy machine"
+        f"the wall times differ by {format_percent(spread)}: if the program mostly computes, its processor time moves "
+        "less on a busy machine"
     )
 
 

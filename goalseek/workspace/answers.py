@@ -88,7 +88,7 @@ def _shared_answers(
     for column in find_answer_columns(others, known):
         what = f"column {quote_path(column.name)} of {quote_path(column.path)}"
         remedy = _remove([column.path]) if column.is_whole else f"{_SPLIT}, that column goes to the hidden files"
-        text = f"candidate code can read {what}, which hidden {quote_path(column.hidden)} has"
+        text = f"candidate code can read {what}, a column of the hidden file {quote_path(column.hidden)} too"
         yield Finding("note", text, remedy)
         said.add(column.path)
     named = _NamedFiles(folder, manifest)
@@ -150,7 +150,7 @@ def answer_notes_at_head(loaded: ManifestFile, location: Location) -> Iterator[F
 
 
 def _remove(paths: Sequence[str]) -> str:
-    return f"where no run needs it: rm {shlex.join(paths)}"
+    return f"if no run needs it: rm {shlex.join(paths)}"
 
 
 def _move(scope: ScopeTable, paths: Sequence[str]) -> str:

@@ -94,7 +94,7 @@ class Bench:
         for change in self._objects.differences(baseline_tree, tree):
             if self._scope.in_ruler(change.path):
                 path = quote_path(change.path)
-                raise tampered_error(f"{path} is not as at the baseline in the tree that was to be measured")
+                raise tampered_error(f"{path} differs from the baseline in the tree to be measured")
 
     def changed_ruler_files(self, sees: Sees) -> list[str]:
         """The ruler files that a command wrote, removed or replaced in its tree."""
@@ -188,4 +188,4 @@ def refuse_other_content(objects: Objects, path: str, entry: Entry, content: byt
     """Raises GoalseekError, ``tampered``, if bytes differ from the blob's hash, which git does not check on reading."""
     if entry.blob != objects.hash_of(content):
         hint = "the object store was written to by somebody: see git fsck, and fetch the object from a clone"
-        raise tampered_error(f"git's object of {quote_path(path)} has another content than its name says", hint)
+        raise tampered_error(f"git's object of {quote_path(path)} does not match its hash", hint)

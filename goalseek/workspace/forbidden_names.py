@@ -30,7 +30,7 @@ class Rule(Struct, frozen=True):
 RULES = (
     Rule(
         r"\.git.*|gi(?:t[a-z]{0,3}|[0-9a-f]{4})~[0-9]+",
-        "git obeys it: what is ignored, filtered and fetched is the user's to say",
+        "git obeys it: only the user decides what git ignores, filters and fetches",
         on="part",
         even_ignored=True,
     ),

@@ -24,14 +24,14 @@ def list_hidden(folder: Path, top: Path) -> Listing:
     """Raises GoalseekError if the folder is unreadable, empty, overlaps ``top``, or has a file that is not regular."""
     path, repository = folder.resolve(), top.resolve()
     if path.is_relative_to(repository) or repository.is_relative_to(path):
-        raise _error(f"{folder} and the repository lie one in the other", "it is a folder outside the repository")
+        raise _error(f"{folder} and the repository lie one in the other", "name a folder outside the repository")
     try:
         listing = list_folder(folder, is_skipped=_is_skipped)
     except OSError as error:
         raise _error(f"{folder} cannot be read: {error.strerror}", "name an existing folder") from None
     irregular = [quote_path(item.path) for item in listing if item.kind not in ("file", "program")]
     if irregular:
-        raise _error(f"{folder} has what is no regular file: {abbreviate(irregular)}", "put the file itself there")
+        raise _error(f"{folder} has files that are not regular: {abbreviate(irregular)}", "put the file itself there")
     if not listing:
         raise _error(f"{folder} has no files", "put the hidden files there, or take the key out")
     return listing
@@ -46,7 +46,7 @@ def refuse_clashes(listing: Listing, prefix: str, paths: Iterable[str], other_fo
         if clashes(prefix + name):
             in_the_way = overlap_matcher([name])
             path = quote_path(next(item.path for item in listing if in_the_way(item.path)))
-            message = f"its {path} has the place of {quote_path(name)}, which is shared or given by setup"
+            message = f"its {path} has the path of {quote_path(name)}, which is shared or given by setup"
             raise _error(message, f"rename {quote_path(name)}, or that file or its folder in scope.hidden_from")
 
 

@@ -224,7 +224,7 @@ class Screening(Struct):
     def _name_refusal(self, path: str, is_ignored: bool = False, is_link: bool = False) -> str:
         quoted = quote_path(path)
         if looks_like_git(path):
-            return f"{quoted}: no candidate may bring a name that git takes for its own"
+            return f"{quoted}: no candidate may use a name that git reserves"
         paths = TreePaths(self.tree.has, self._added.__contains__, self.scope.is_fixed)
         hazards = [*forbidden_names(path.removeprefix(self.scope.prefix), is_ignored)]
         for part, why in (*hazards, *(() if is_ignored else import_shadowing(path, is_link, paths))):

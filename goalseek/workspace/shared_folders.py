@@ -101,7 +101,7 @@ def refuse_unfit_gives(manifest: Manifest, prefix: str, scope: Scope, entries: M
     for name in manifest.setup.gives if manifest.setup else ():
         inside = (path for path in entries if path.startswith(f"{prefix}{name}/"))
         if clash := next((path for path in inside if scope.kind(path) in ("writable", "hidden")), None):
-            message = f"setup.gives: {name} holds {quote_path(clash)}, which its copy would take the place of"
+            message = f"setup.gives: {name} holds {quote_path(clash)}, which its copy would replace"
             raise GoalseekError(message, "let setup write into a folder of its own, and give that", USAGE)
 
 
@@ -129,7 +129,7 @@ def refuse_unfit_shares(
     for name in loaded.manifest.scope.share:
         path = paths.prefix + name
         if path in entries and entries[path].mode not in (SUBMODULE, SYMLINK):
-            message = f"scope.share: git tracks {quote_path(name)}, which the trees have anyway"
+            message = f"scope.share: git tracks {quote_path(name)}, so every tree has it already"
             remedy = f"take it out; or let git ignore it: {untrack.format(shlex.quote(name))}"
             raise GoalseekError(message, remedy, USAGE)
         if inside := next((other for other in tracked if other.startswith(f"{path}/")), None):
@@ -144,7 +144,7 @@ def refuse_unfit_shares(
             is_inside = other != repository.top and real.is_relative_to(other.resolve())
             if is_inside or other.resolve().is_relative_to(real):
                 message = f"scope.share: {name} {'lies in' if is_inside else 'holds'} {other}"
-                hint = "programs must not see that: share a folder that has nothing of git's or goalseek's in it"
+                hint = "programs must not see that: share a folder without files of git or goalseek"
                 raise GoalseekError(message, hint, USAGE)
         if real != top / path and real.is_relative_to(top):
             target = real.relative_to(top).as_posix()

@@ -115,12 +115,12 @@ def test_each_damage_to_the_file_is_named_by_its_line_and_a_changed_value_by_its
         ([first, second[:-5], third, *rest], 2, "a line was changed"),
         ([json.dumps(json.loads(first)), second, third, *rest], 1, "a line was changed"),
         ([first, second, third, *rest[1:]], 4, "a record in git is not in results.jsonl"),
-        ([first, second, third, *rest, rest[-1].replace('"seq":7', '"seq":8')], 9, "a line that git does not know"),
+        ([first, second, third, *rest, rest[-1].replace('"seq":7', '"seq":8')], 9, "a line that git does not have"),
     ):
         write_lines(climbed, *changed)
         assert named(climbed) == [(f"results.jsonl line {line}", what)]
     write_lines(climbed, second, first, third, *rest)
-    whats = ["a line is out of its place", "a record in git is not in results.jsonl"]
+    whats = ["a line is in the wrong place", "a record in git is not in results.jsonl"]
     assert sorted(what for _, what in named(climbed)) == whats
     assert {where for where, _ in named(climbed)} == {"results.jsonl line 1", "results.jsonl line 2"}
     for torn, line in ((raw + b'{"schema":', 9), (raw[:-40], 8), (raw[:-1], 8)):
@@ -134,7 +134,7 @@ def test_a_moved_or_deleted_ref_is_named_unless_its_branch_is_checked_out(climbe
     for ref in (TIP, "refs/heads/goalseek/demo"):
         before, main = climbed.git("rev-parse", ref), climbed.git("rev-parse", "main")
         climbed.git("update-ref", ref, "main")
-        expected = {"where": ref, "what": "a ref is elsewhere", "expected": before, "found": main}
+        expected = {"where": ref, "what": "a ref is at another commit", "expected": before, "found": main}
         assert audited(climbed) == [expected]
         climbed.git("update-ref", "-d", ref)
         assert audited(climbed) == [{**expected, "found": "nothing"}]
@@ -147,8 +147,8 @@ def test_a_moved_or_deleted_ref_is_named_unless_its_branch_is_checked_out(climbe
 def test_a_ledger_set_back_or_deleted_is_named(climbed: Project) -> None:
     climbed.git("update-ref", LEDGER, f"{LEDGER}~1")
     found = named(climbed)
-    assert ("results.jsonl line 8", "a line that git does not know") in found
-    assert (TIP, "a ref is elsewhere") in found
+    assert ("results.jsonl line 8", "a line that git does not have") in found
+    assert (TIP, "a ref is at another commit") in found
     climbed.git("update-ref", "-d", LEDGER)
     assert (LEDGER, "a ref is missing") in named(climbed)
 
@@ -165,7 +165,7 @@ def test_a_forged_record_or_a_true_one_at_another_place_has_no_seal_that_holds(c
     add_to_ledger(climbed, ledger_message(true[0]))
     found = named(climbed)
     assert ("record 0", "the seal does not hold") in found
-    assert (f"ledger commit {climbed.git('rev-parse', LEDGER)}", "the number does not follow") in found
+    assert (f"ledger commit {climbed.git('rev-parse', LEDGER)}", "the number is out of sequence") in found
 
 
 def test_a_ledger_commit_that_is_no_record_is_named(climbed: Project) -> None:
@@ -202,15 +202,15 @@ CONTRADICTIONS: list[tuple[dict[str, object], str, str]] = [
     ({"tree_hash": "1" * 40}, "candidate", "another tree than recorded"),
     ({"parent_commit_hash": "1" * 40}, "record 7, parent_commit_hash", "a commit is missing"),
     ({"parent_commit_hash": "1" * 40}, "candidate", "another parent than recorded"),
-    ({"parent_commit_hash": "1" * 40}, "record 7, parent_commit_hash", "the candidate is not on the tip"),
-    ({"base_commit_hash": "1" * 40}, "record 7, base_commit_hash", "the candidate is not on the incumbent"),
-    ({"base_commit_hash": None}, "record 7, base_commit_hash", "the candidate is not on the incumbent"),
+    ({"parent_commit_hash": "1" * 40}, "record 7, parent_commit_hash", "the candidate's parent is not the tip"),
+    ({"base_commit_hash": "1" * 40}, "record 7, base_commit_hash", "the candidate's parent is not the incumbent"),
+    ({"base_commit_hash": None}, "record 7, base_commit_hash", "the candidate's parent is not the incumbent"),
     ({"rollback_commit_hash": "1" * 40}, "record 7, rollback_commit_hash", "a commit is missing"),
     ({"changed_files": ["other.txt"]}, "record 7, changed_files", "other paths than git's"),
     ({"digests": {"ruler": "1" * 64}}, "record 7", "another verifier than recorded"),
     ({"run_id": "another"}, "candidate", "another trailer Goalseek-Run"),
     ({"iteration": 9}, "candidate", "another trailer Goalseek-Iteration"),
-    ({"iteration": 9}, "ledger commit", "the iteration does not follow"),
+    ({"iteration": 9}, "ledger commit", "the iteration is out of sequence"),
     ({"project": "another"}, "ledger commit", "another project"),
     ({"commit_hash": None}, "ledger commit", "another second parent"),
 ]
@@ -298,7 +298,7 @@ def test_a_chain_on_another_root_is_named(climbed: Project) -> None:
     unsealed = [where for where, what in named(climbed) if what == "the seal does not hold"]
     assert unsealed == [f"record {seq}" for seq in range(1, 8)]
     secret(climbed).unlink()
-    assert named(climbed) == [(f"commit {root}", "the chain's root is none")]
+    assert named(climbed) == [(f"commit {root}", "the chain's root is not goalseek's")]
 
 
 @pytest.mark.slow
@@ -340,7 +340,7 @@ def test_a_clone_still_checks_git(climbed: Project, tmp_path: Path) -> None:
     clone.git("fetch", "--quiet", "origin", "refs/goalseek/*:refs/goalseek/*")
     assert "8 records, 0 differences; seals not checked" in clone.run("audit").stdout
     clone.git("update-ref", TIP, "main")
-    assert named(clone) == [(TIP, "a ref is elsewhere")]
+    assert named(clone) == [(TIP, "a ref is at another commit")]
 
 
 def test_a_climb_at_work_is_waited_for_by_nobody_and_forged_text_cannot_steer_the_terminal(climbed: Project) -> None:

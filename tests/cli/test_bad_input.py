@@ -90,7 +90,7 @@ def test_a_branch_named_goalseek_in_the_way(project: Project) -> None:
     assert not (project.folder / ".goalseek").exists()
     project.git("branch", "ours/demo")
     for prefix, problem in (
-        ("ours", "the branch ours/demo is there already, and goalseek did not make it"),
+        ("ours", "the branch ours/demo exists already, and goalseek did not make it"),
         ("main", "'main' is in the way"),
         ("ours/demo/more", "'ours/demo' is in the way"),
     ):
@@ -191,7 +191,7 @@ def test_a_provider_that_cannot_start(project: Project, tmp_path: Path) -> None:
         ({"name": "command"}, USAGE, "is required by the provider"),
         ({"name": "command", "command": ["no-such-agent"]}, UNFIT, "there is no program 'no-such-agent'"),
         ({"name": "command", "command": [str(script)]}, UNFIT, "agent.py is not executable\n  chmod +x "),
-        ({"name": "command", "command": [str(unmarked)]}, UNFIT, "unmarked.py does not say what runs it"),
+        ({"name": "command", "command": [str(unmarked)]}, UNFIT, "unmarked.py names no interpreter"),
         (in_folder("gone.sh"), UNFIT, "gone.sh names /usr/bin/bsh, which is not there\n  begin "),
         (in_folder("gone.sh"), UNFIT, "gone.sh with a line such as #!/bin/sh\n"),
         (in_folder("crlf.sh"), UNFIT, "crlf.sh ends with a carriage return"),
@@ -423,7 +423,7 @@ def test_a_script_of_other_things_than_moves(project: Project) -> None:
     for script in ("move = [1]", "[[move]]\ntitle = 'x'\npatch = 5", "[[move]]\nfiles = {x = 'y'}"):
         (project.top.parent / "other.toml").write_text(script)
         project.set_manifest({"provider": {"name": "scripted", "script": str(project.top.parent / "other.toml")}})
-        refused(project, UNFIT, "move 1: has title, and files or patch")
+        refused(project, UNFIT, "move 1: needs a title, and files or patch")
 
 
 def test_a_script_that_is_removed_in_the_middle_of_a_climb(tmp_path: Path) -> None:
@@ -506,7 +506,7 @@ def test_a_bug_before_the_first_record_leaves_logs_ignored(
 
 
 @pytest.mark.parametrize(
-    ("is_link", "said"), [(True, "a link to /gone/disk, which is not there"), (False, "no folder")]
+    ("is_link", "said"), [(True, "a link to /gone/disk, which does not exist"), (False, "no folder")]
 )
 def test_a_home_of_the_logs_that_is_not_there(project: Project, is_link: bool, said: str) -> None:
     home_of_logs = project.folder / ".goalseek"

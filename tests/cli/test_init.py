@@ -412,12 +412,12 @@ def test_a_name_that_another_folder_has_is_said_at_the_first_question(case: Case
     case.commit()
     words = ("--writable", "rank.txt", *FLAGS[6:], "--run", "echo score: 3")
     ended = case.run("init", *words, folder=service)
-    assert ended.exit_code == 2 and "two climbs need two names" in ended.stderr
+    assert ended.exit_code == 2 and "give this manifest another project.name" in ended.stderr
     edit(case, 'name = "repository"', 'name = "rank"', "repository/goalseek.toml")
     assert case.run("init", folder=service).exit_code == 0, "it is named in what init left"
     (service / "goalseek.toml").unlink()
     with Shown(service, "init", columns=300) as terminal:
-        taken = f"{case.folder}/goalseek.toml is there already, and its name is 'repository'"
+        taken = f"{case.folder}/goalseek.toml exists already, with the name 'repository'"
         talk(
             terminal,
             f"name of the project → repository\n{taken}\nname of the project → billing\nfiles or globs that may change",
@@ -569,7 +569,7 @@ def test_the_time_of_a_program_that_was_built_and_is_checked(case: Case) -> None
     case.write(build_sh="mkdir -p bin && cp answer.txt bin/app\n", judge_sh='test "$(cat left.txt)" = 5\n')
     case.commit()
     timed = "sleep 0.2; cat bin/app > left.txt"
-    unchecked = "nothing checks what the timed program leaves: an empty program would win"
+    unchecked = "nothing checks the output of the timed program: an empty program would win"
     assert unchecked in case.fail(1, "init", *FLAGS[:4], "--run", "sh build.sh", "--score", f"time {timed}")
     edit(case, "once = true", 'once = true\noutputs = ["bin/app"]')
     check = '\noutputs = ["left.txt"]\n\n[[verify]]\nname = "score"\nrun = "sh judge.sh"\nsees = "hidden"'

@@ -32,7 +32,7 @@ OUTCOMES = [
     (6, "reverted", "worse"),
 ]
 EXPOSED = (
-    'candidate code can read the hidden files: judge sees both; split it: a command that sees = "candidate" runs the '
+    'candidate code can read the hidden files: judge sees both; split it: a command with sees = "candidate" runs the '
     'code and leaves `outputs`, one that sees = "hidden" scores them'
 )
 ESCAPE = "\x1b["

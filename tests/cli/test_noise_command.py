@@ -51,7 +51,7 @@ class TestOfAProject:
         assert noisy.users() == before
         for word in ("in order", "spread", "noisy", "90% interval", "outliers", "skew", "drift", "greedy", "the rule"):
             assert word in shown
-        assert "1. enlarge the data" in shown and "2. repeat: a climb does" in shown, "its seed is drawn"
+        assert "1. enlarge the data" in shown and "2. repeat: a climb repeats" in shown, "its seed is drawn"
         with project_lock(noisy.top / ".git" / "goalseek" / "demo"):
             assert noisy.run("noise").exit_code == 4
         first, more = (noisy.ask("noise", "-n", str(number))["runs"] for number in (4, 5))

@@ -376,7 +376,7 @@ class TestNames:
             *("goalseek", "goalseek/demo", "goalseek/other"),
         ):
             assert repr(name) in refused(climbed, 2, "--branch", name)
-        assert "has the tool's own branches" in refused(climbed, 2, "--branch", "goalseek")
+        assert "is for goalseek's own branches" in refused(climbed, 2, "--branch", "goalseek")
         climbed.git("branch", "goalseek")
         for name in ("goalseek", "goalseek/below"):
             assert f"the branch {name!r} exists, or a branch is in its way" in refused(climbed, 2, "--branch", name)
@@ -489,7 +489,7 @@ class TestTheUsersOwnGit:
         promote(climbed, "--patch", "-")
         hook(climbed, "pre-commit", "echo formatted >> answer.json; git add answer.json")
         said = refused(climbed, 1, "--branch", "other")
-        assert "answer.json" in said and "not what was measured" in said
+        assert "answer.json" in said and "the result was not measured" in said
         climbed.git("config", "core.hooksPath", "src/hooks")
         climbed.write({"src/hooks/commit-msg": '#!/bin/sh\necho "by the checkout" >> "$1"\n'})
         (climbed.top / "src/hooks/commit-msg").chmod(0o755)

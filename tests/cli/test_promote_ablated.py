@@ -98,7 +98,10 @@ def test_changes_that_others_stand_on_stay_and_so_does_one_without_which_there_i
     climbed.check("iterate")
     shown = climbed.check("promote", "--ablate", "--branch", "home")
     assert "iteration 1, a alone, stays: without it there is no number: judge ended with 4" in shown
-    assert "iteration 3, d at last, stays: iteration 5, d again, stands on what is left out, in parts/d.txt" in shown
+    assert (
+        "iteration 3, d at last, stays: iteration 5, d again, depends on a change that is left out, in parts/d.txt"
+        in shown
+    )
     assert "without 2, measured afresh" in shown
     assert [climbed.git("show", f"home:parts/{name}.txt") for name in "abcd"] == ["5", "1", "1", "10"]
 

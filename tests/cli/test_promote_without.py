@@ -98,7 +98,7 @@ def test_without_is_measured_on_request(climbed: Project) -> None:
 def test_what_cannot_be_left_out_is_refused_by_name(tmp_path: Path) -> None:
     project = climb(tmp_path / "repository", part("a", 2), part("b", 2), part("a", 3))
     said = project.fail(1, "promote", "--without", "1", "--branch", "home")
-    assert "iteration 3, a is 3, stands on what is left out, in parts/a.txt (contents)" in said
+    assert "iteration 3, a is 3, depends on a change that is left out, in parts/a.txt (contents)" in said
     assert "leave it out too: --without 3" in said and "home" not in project.git("for-each-ref")
     assert numbers(project, "--without", "1,3") == [[2]]
     for wrong, said in (

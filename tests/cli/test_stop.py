@@ -46,7 +46,7 @@ def test_the_iteration_at_work_ends_and_then_the_run_with_0(waiting: Project) ->
         waiting.manifest.write_text(f"{text}\n{bad_line}")
         looked = waiting.run("status", "--json")
         assert looked.exit_code == 0 and json.loads(looked.stdout)["status"] == "running", looked.stderr
-        assert re.search("^note: the manifest cannot be used now.*last good one holds: .*toml", looked.stderr)
+        assert re.search("^note: the manifest is invalid now.*last valid one applies: .*toml", looked.stderr)
     asked = waiting.run("stop")
     assert asked.exit_code == 0 and "last good one holds" in asked.stderr, asked.stderr
     waiting.manifest.write_text(text)
@@ -128,7 +128,7 @@ def test_a_command_that_looks_for_no_request_is_named_and_nothing_is_promised(pr
     with project_lock(own, doing="doctor", manifest=project.manifest):
         asked, second = project.run("stop"), project.run("iterate")
     assert asked.exit_code == 4 and asked.stdout == "" and not request_of(project).exists()
-    assert f"goalseek doctor is at work, and goalseek stop does not reach it: process {os.getpid()} on" in asked.stderr
+    assert f"goalseek doctor is at work, and goalseek stop cannot end it: process {os.getpid()} on" in asked.stderr
     assert f"at once: kill {os.getpid()}\n" in asked.stderr
     assert second.exit_code == 4 and "goalseek doctor" in second.stderr and f"kill {os.getpid()}" in second.stderr
 
@@ -144,7 +144,7 @@ def test_the_note_of_a_holder_that_was_killed_is_not_that_of_the_next(project: P
         assert lock_holder(own) == Holder(**note)
         for gone in ({"started": "1"}, {"pid": 2**22 + 1}):
             (own / "lock").write_text(json.dumps({**note, **gone}))
-            assert "its process is only beginning" in project.fail(4, "stop")
+            assert "its process is starting" in project.fail(4, "stop")
         (own / "lock").write_text(json.dumps({**note, "started": "1", "host": "elsewhere"}))
         assert "process" in str(lock_holder(own)), "nobody can look there"
         (own / "lock").write_text(json.dumps({**note, "started": "1", "namespace": "pid:[1]"}))

@@ -123,7 +123,7 @@ def test_a_run_that_is_over_is_gone_on_with_or_taken_home(project: Project) -> N
 
 
 def test_a_number_that_no_candidate_moves_names_doctor_and_nothing_is_to_be_taken_home(project: Project) -> None:
-    unmoved = "no candidate has moved the number: goalseek doctor says whether the verifier reads them"
+    unmoved = "no candidate has moved the number: check with goalseek doctor that the verifier reads them"
     project.write({"hidden/judge.sh": 'echo \'{"score": 1}\' > "$GOALSEEK_RUN_DIR/metrics.json"\n'})
     project.commit()
     project.set_moves(*map(answer, range(2, 8)))

@@ -78,7 +78,7 @@ UNREAD = "the verifier does not read the candidate: .*; make the verifier run or
 FILLED = "^every writable file filled with garbage"
 BETTER = f"^garbage is better than your code: {FILLED[1:]}: the number goes to 135 from 96; is metric.direction = "
 LUCK = "a candidate that changes nothing can win: .* The metric is noisy.*set metric.min_delta"
-COST = "up to 16 where it is not.*settling in the end takes 10 runs"
+COST = "up to 16 if it is not.*settling at the end takes 10 runs"
 SLOW = pytest.mark.slow
 VERIFIERS = {
     "survives": (SURVIVES.format(5, 0), {}, "", {"sabotage": f"{FILLED}: the number goes to 0; $"}),

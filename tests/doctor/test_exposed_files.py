@@ -32,13 +32,13 @@ def test_doctor_and_the_first_and_the_last_line_of_a_climb_report_status_and_pro
     assert cross["name"] == "isolation" and f"{EXPOSED}: judge sees both" in cross["text"]
     assert "split it" in cross["remedy"] and "sabotage" in findings(ended), "it is still tried"
     ended = project.run("iterate")
-    assert ended.stderr.startswith(f"note: {EXPOSED}: judge sees both; split it: a command that sees = ")
+    assert ended.stderr.startswith(f"note: {EXPOSED}: judge sees both; split it: a command with sees = ")
     assert ended.stdout.splitlines()[-1].startswith(f"score 1 → 2 · {EXPOSED} · 1 kept of 1")
     said = "Candidate code could read the hidden files"
     markdown, page = (project.run("report", "-o", "-", "--format", form).stdout for form in ("md", "html"))
     assert f"> {said}" in markdown and markdown.index(said) < markdown.index("### Kept")
     assert page.index(said) < page.index('class="facts"')
-    warning = f"warning    {EXPOSED}: judge sees both; split it: a command that sees = "
+    warning = f"warning    {EXPOSED}: judge sees both; split it: a command with sees = "
     assert warning in project.run("status").stdout
     result = "score: 2 (was 1); candidate code could read the hidden files"
     assert f"  {result}\n" in project.run("promote").stdout

@@ -107,7 +107,7 @@ def test_what_weakens_that_is_named(of: Manifest, told: str, remedy: str | None)
 
 def test_a_time_that_nothing_checks_says_how_to_check_it() -> None:
     said = f"train's run time is its score: {UNCHECKED}"
-    remedy = 'let a command that sees = "hidden" check in its `outputs` that all of it was done'
+    remedy = 'let a command with sees = "hidden" check its `outputs`: was all the work done?'
     for commands in ((TRAIN,), (replace(TRAIN, outputs=()), SCORE), (SCORE, TRAIN)):
         found = unchecked_time(manifest(*commands, source="wall", command="train"))
         assert found and (found.text, found.remedy) == (said, remedy)

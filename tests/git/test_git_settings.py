@@ -84,7 +84,7 @@ def test_a_repository_cannot_say_that_it_is_trusted_and_the_remedy_is_to_be_type
         settings.write(trusting("*"))
     ended = anothers.run("status")
     assert ended.exit_code == 3 and "does not trust" in ended.stderr
-    remedy = ended.stderr.partition("if you trust what is in it: ")[2].splitlines()[0]
+    remedy = ended.stderr.partition("if you trust its content: ")[2].splitlines()[0]
     subprocess.run(shlex.split(remedy), check=True, timeout=120)
     assert anothers.run("status").exit_code == 0
 

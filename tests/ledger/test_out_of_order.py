@@ -119,8 +119,8 @@ def test_audit_finds_nothing_and_the_last_commits_come_back_with_all_their_paren
 
 
 def test_audit_names_what_no_climb_side_by_side_leaves(night: Project) -> None:
-    moved, off_tip = Attempt("1" * 40, "moved", base_commit_hash="2" * 40), "the candidate is not on the tip"
-    alone, off_incumbent = {"benches": None, "host": None}, "the candidate is not on the incumbent"
+    moved, off_tip = Attempt("1" * 40, "moved", base_commit_hash="2" * 40), "the candidate's parent is not the tip"
+    alone, off_incumbent = {"benches": None, "host": None}, "the candidate's parent is not the incumbent"
     wrong: list[tuple[str, dict[str, object], set[str]]] = [
         ("reverted worse", {"iteration": 4}, {"the iteration was recorded before"}),
         ("reverted worse", {"base_commit_hash": "1" * 40}, {off_incumbent}),

@@ -115,7 +115,7 @@ def test_verdicts_that_came_too_late_are_none_of_a_reviewers_and_count_also_afte
     third = measure(every)
     assert [attempt.cycle - attempt.moves for attempt in (first, second, third)] == [1, 1, 2]
     every.move(third, incumbent)
-    with pytest.raises(Rejected, match="others landed while it was measured, 3 times"):
+    with pytest.raises(Rejected, match="the tip moved while it was measured, 3 times"):
         every.move(measure(every), incumbent)
 
 

@@ -23,7 +23,7 @@ BETTER = """printf '%s' "{\\"score\\": $((GOALSEEK_ITERATION + 1))}" > answer.js
 CALLED = 'echo . >> "$HOME/calls"\n'
 CLOSED = CALLED + 'echo "429 Too Many Requests" >&2; exit 75\n'
 CLOSED_NOTE = "in APPLY_CHANGE command asks to be called later"
-RESUMED_NOTE = "an earlier invocation ended in the middle; this one used what it had stored: context, plan"
+RESUMED_NOTE = "an earlier invocation ended before its record; this one used its stored answers: context, plan"
 WORKS = CALLED + f"echo better; {BETTER}\n"
 
 
@@ -76,7 +76,11 @@ def test_after_the_last_iteration_nothing_is_waited_for(project: Project, quick:
 def test_a_wait_past_the_end_of_the_invocation_ends_it_and_nothing_is_lost(project: Project) -> None:
     project.set_agent(CLOSED)
     ended = project.run("iterate", "--for", "50s")
-    assert ended.exit_code == 3 and "closed until 20" in ended.stderr and "longer than this run" in ended.stderr
+    assert (
+        ended.exit_code == 3
+        and "cannot be asked before 20" in ended.stderr
+        and "after the end of this run" in ended.stderr
+    )
     assert len(project.iterations()) == 1 and status(project)["stop_reason"] == "provider"
     project.set_agent(WORKS)
     record = project.climb()[-1]

@@ -110,7 +110,7 @@ FAILURES: dict[str, Any] = {"limits": {"failures": 2}}
 SCORED: dict[str, Any] = {"metric": {"direction": "maximize", "query": "score", "target": 3}}
 FAILED = [answer(score, more='"fail": 1,\n') for score in (2, 3, 4)]
 NO_PATCH = [{"patch": "none.patch"}] * 5
-PLAYED = "the script is played to its end: repository-moves.toml has 2 moves"
+PLAYED = "the script has no more moves: repository-moves.toml has 2 moves"
 ENDS = {  # the manifest's tables, moves, exit code and message of a climb without a bound, after two iterations
     "target": (SCORED, [answer(2), answer(3), answer(4)], 0, "the target is reached: score 3"),
     "crashes": (FAILURES, FAILED, 1, "2 measurements in a row crashed"),
@@ -229,7 +229,7 @@ def test_a_guard_that_the_baseline_breaks_is_said_until_its_bound_holds(project:
     project.set_manifest({"guard": [{"query": "size", "max": 5}]})
     project.commit()
     project.set_moves(answer(2), answer(3), answer(4))
-    warning = "the baseline breaks a guard: size is 10, above its maximum, 5; no candidate is kept"
+    warning = "the baseline breaks a guard: size is 10, above its maximum, 5; a candidate is kept only if"
     assert warning in project.run("iterate").stderr
     baseline, lost = project.iterations()
     assert warning in baseline["notes"][0] and lost["reason"] == "guard" and not lost["notes"]

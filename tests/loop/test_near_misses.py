@@ -180,7 +180,7 @@ def appending(top: Path, attributes: str) -> Project:
 def test_stacks_that_never_come_are_said_at_the_end_in_status_and_in_the_report(tmp_path: Path) -> None:
     project = appending(tmp_path / "repository", "*.txt text\n")
     ended = project.run("iterate", "-n", "9")
-    text = "5 merges of changes came to nothing: they edit the same lines, as additions at the end of one file do"
+    text = "5 merges of changes failed: both edit the same lines, for example the end of one file"
     assert len(project.iterations()[-1]["not_stacked"]) == 5
     assert ended.exit_code == 0 and ended.stderr.count(text) == 1
     assert text in project.check("status")

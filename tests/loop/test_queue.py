@@ -112,14 +112,14 @@ def test_values_of_tune_are_written_into_the_tip_of_then_and_never_conflict(tmp_
 
 
 SPOILED = JUDGE.replace("printf", 'case $(cat a.txt b.txt | tr -d "\\n") in 11) total=5;; esac\nprintf', 1)
-OUTRUN = "others landed while it was measured, 1 time (parallel.landings)"
+OUTRUN = "the tip moved while it was measured, 1 time (parallel.landings)"
 SECOND = {  # the judge, landings, the second's change, its end, and whether its first version moved
     "measured on the first's tip": (SPOILED, 3, {"b": 1}, ("reverted", "worse", "5 is worse than 11 by 6"), True),
     "in conflict": (
         JUDGE,
         3,
         {"a": 2},
-        ("skipped", "conflict", "it conflicts with what was kept meanwhile: a.txt (contents)"),
+        ("skipped", "conflict", "it conflicts with a change kept meanwhile: a.txt (contents)"),
         True,
     ),
     "outrun too often": (JUDGE, 1, {"b": 1}, ("reverted", "outrun", OUTRUN), False),
@@ -174,7 +174,7 @@ echo "idea $GOALSEEK_ITERATION"
     assert (first["metric"]["value"], second["metric"]["value"]) == (11, 15)
     assert second["parent_commit_hash"] == first["commit_hash"] and home("found-2-repair").read_text() == "1\n"
     prompt = home("prompt-2-repair").read_text()
-    assert "it conflicts with what was kept meanwhile: a.txt" in prompt and "+2" in prompt and "idea 2" in prompt
+    assert "it conflicts with a change kept meanwhile: a.txt" in prompt and "+2" in prompt and "idea 2" in prompt
     brief = json.loads(home("brief-2-repair").read_text())
     assert (brief["incumbent"], brief["best"]) == (11, 11) and "which is 11 now" in prompt
 
@@ -256,14 +256,14 @@ def test_the_side_that_waits_is_named_by_its_average_while_every_slot_is_taken(m
             resource.acquire(1, lambda: None)
         clock.monotonic = lambda: 40.0
         balance.count()
-        assert str(balance) == "1.0 of 2 benches stand idle: take fewer, or more agents"
+        assert str(balance) == "1.0 of 2 benches are idle: add agents or remove benches"
         slots[0].release(lane)
         clock.monotonic = lambda: 400.0
         balance.count()
         slots[0].acquire(2, lambda: None)
         bench.acquire(2, lambda: None)
         bench.waiting.update({3, 4})
-        assert str(balance) == "1.0 of 2 benches stand idle: take fewer, or more agents"
+        assert str(balance) == "1.0 of 2 benches are idle: add agents or remove benches"
         clock.monotonic = lambda: 440.0
         balance.count()
-        assert str(balance) == "1.0 of 2 agents wait for a bench: take fewer, or more benches"
+        assert str(balance) == "1.0 of 2 agents wait for a bench: add benches or remove agents"

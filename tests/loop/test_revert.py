@@ -117,9 +117,9 @@ def test_taking_back_a_revert_brings_the_change_back(climbed: Project) -> None:
     record = reverted(climbed, "5", "--why", "it was needed")
     assert (record["metric"]["value"], parts(climbed, TIP)) == (10, ["2", "3", "5"])
     assert record["hypothesis_summary"] == 'Revert "Revert "b is 3""'
-    assert "iteration 5 took iteration 2 back, and is not in effect any more" in refused(climbed, 2, "5")
+    assert "iteration 5 took iteration 2 back, and is no longer in effect" in refused(climbed, 2, "5")
     assert reverted(climbed, "2")["metric"]["value"] == 8
-    assert "not in effect any more" in refused(climbed, 2, "5"), "another has taken it back since"
+    assert "no longer in effect" in refused(climbed, 2, "5"), "another has taken it back since"
     climbed.check("audit")
 
 
@@ -171,7 +171,7 @@ def test_without_a_number_nothing_lands_and_the_same_command_measures_again(tmp_
 
 def test_what_the_scope_refuses_is_not_taken_back(climbed: Project) -> None:
     climbed.set_manifest({"scope": {"writable": ["parts/a.txt", "parts/c.txt"], "hidden": ["hidden/**"]}})
-    assert "parts/b.txt is not writable any more" in refused(climbed, 1, "2")
+    assert "parts/b.txt is no longer writable" in refused(climbed, 1, "2")
     assert reverted(climbed, "1")["metric"]["value"] == 9
 
 

@@ -43,7 +43,7 @@ def test_a_rejected_candidate_is_reverted_and_its_author_hears_why_in_one_line(r
     project.climb("iterate", "-n", "2")
     record = project.iterations()[1]
     assert outcome(record) == ("reverted", "review_rejected")
-    why = "command, who reviewed it, rejected it: No test is weakened: it drops one; It is short: yes"
+    why = "the reviewer command rejected it: No test is weakened: it drops one; It is short: yes"
     assert record["why"] == why and record["metric"]["value"] == 2
     assert (
         "reverted/review_rejected 2, +1: a score\n" in asked("authors")[1] and f"  why: {why}\n" in asked("authors")[1]
@@ -74,8 +74,8 @@ def test_a_verdict_that_cannot_be_read_reverts(reviewed: Projects) -> None:
         assert parse_review(said, "5F3A9C") == ("", ()), name
     record = reviewed('say "It is fine" APPROVED').climb()[-1]
     assert outcome(record) == ("reverted", "review_rejected")
-    assert record["why"] == "the review of command has no verdict that can be read"
-    assert record["notes"] == ["review by command: no verdict that could be read"]
+    assert record["why"] == "the review of command has no readable verdict"
+    assert record["notes"] == ["review by command: no readable verdict"]
 
 
 def test_a_reviewer_that_fails_has_said_nothing_and_one_past_its_time_is_charged_the_usual_call(
@@ -235,7 +235,7 @@ def test_a_named_agent_reviews_in_its_mode_for_reading_and_in_a_home_of_its_own(
     )
     project = reviewed(review={"provider": "claude"})
     record = project.climb()[-1]
-    assert record["why"] == "claude, who reviewed it, rejected it: short: no"
+    assert record["why"] == "the reviewer claude rejected it: short: no"
     (call,) = claude.calls
     assert call["phase"] == "review" and "Read,Glob,Grep" in call["argv"]
     assert record["usage"]["cost_usd"] == 0.25 and record["provider"] == "command"
@@ -246,7 +246,7 @@ def test_a_long_change_is_cut_in_the_prompt_and_the_folder_has_all_of_it(reviewe
     project = reviewed('say APPROVED "$(grep -c n30000 answer.json) there"', edits=(edit,))
     assert project.climb()[-1]["notes"][1] == "review: 1 there"
     (prompt,) = asked("reviews")
-    assert len(prompt) < 70_000 and "bytes, which are not shown here" in prompt
+    assert len(prompt) < 70_000 and "bytes more; the files in the folder" in prompt
 
 
 def test_doctor_looks_at_the_reviewer_too(reviewed: Projects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

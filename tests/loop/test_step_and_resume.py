@@ -73,9 +73,7 @@ def test_after_a_sigkill_in_verify_the_agent_is_not_called_again(waiting: Projec
     records = waiting.climb("iterate", "-n", "2")
     assert [(record["iteration"], record["metric"]["value"]) for record in records] == [(0, 1), (1, 11), (2, 12)]
     assert home("called").read_text() == "x\n" * 2
-    told = (
-        "an earlier invocation ended in the middle; this one used what it had stored: context, plan, change, candidate"
-    )
+    told = "an earlier invocation ended before its record; this one used its stored answers: context, plan, change, candidate"
     assert [record["notes"] for record in records] == [[], [told], []]
     assert "- resumed in the middle of an iteration: 1" in waiting.run("report", "-o", "-", "--format", "md").stdout
     assert home("measured").read_text().split() == ["0", "1", "1", "2"]

@@ -301,7 +301,7 @@ def test_status_says_what_deciding_costs_what_differs_from_the_ruler_and_when_th
 ) -> None:
     noisy.climb("baseline")
     quiet = noisy.run("status").stdout
-    assert "deciding" in quiet and "up to 16 where it is not" in quiet and "settling in the end takes 10 runs" in quiet
+    assert "deciding" in quiet and "up to 16 if it is not" in quiet and "settling at the end takes 10 runs" in quiet
     assert quiet.count("warning") == 1, "that the judge sees both"
     noisy.set_manifest({"metric": {**METRIC, "valid": [0, 200]}})
     assert "metric; goalseek baseline adopts it" in noisy.run("status").stdout, "the range belongs to the ruler"

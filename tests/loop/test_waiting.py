@@ -214,7 +214,7 @@ def test_a_nearly_full_disk_is_named_before_the_first_iteration(
     project.set_moves(answer(2))
     monkeypatch.setattr(disk, "LITTLE_FREE", 2**80)
     assert run(["-C", str(project.folder), "iterate", "-n", "1"]) == 0
-    assert "MiB are free where" in capsys.readouterr().err
+    assert "MiB are free on the disk of" in capsys.readouterr().err
     monkeypatch.setattr(disk, "LEAST_FREE", 2**80)
     assert run(["-C", str(project.folder), "iterate", "-n", "1"]) == 3
     assert "make room: at least" in capsys.readouterr().err

@@ -90,7 +90,7 @@ CLAUDE = "[provider]\nname = 'claude'\n[search]\n"
         ("[notify]\non = ['kept']", "line :11: notify.on: was removed: the program gets every event"),
         (
             "[provider]\nname = 'tune'\nfallback = [{ name = 'replay', recordings = 'r' }]",
-            "line :12: provider.fallback[0].recordings: was removed: the folder is that of `record`",
+            "line :12: provider.fallback[0].recordings: was removed: name the folder in `record`",
         ),
         ("[provider]\nname = 'replay'", "is required by the provider"),
         ("[provider]\nname = 'replay'\nrecord = 'r'\nmodel = 'm'", "has no use with the provider"),
@@ -114,7 +114,7 @@ CLAUDE = "[provider]\nname = 'claude'\n[search]\n"
         (CLAUDE + "rotate = ['claude']", """'claude' is the provider itself, and has its turn; without its session"""),
         (
             CLAUDE + "rotate = ['codex']\n[review]\nprovider = 'codex'\ncriteria = ['Short.']",
-            "review.provider: 'codex' proposes the changes itself, and nobody reviews his own",
+            "review.provider: 'codex' proposes the changes itself, and cannot review them",
         ),
     ],
 )
@@ -175,7 +175,10 @@ def test_a_path_has_one_spelling(tmp_path: Path, key: str) -> None:
         ("share = ['b']\n[setup]\nrun = 'x'\ngives = ['b/out']", "line :4: scope.share: 'b' and 'b/out'"),
         ("[setup]\nrun = 'x'\ngives = ['a/b', 'a']", "line :8: setup.gives: 'a' and 'a/b' lie one in the other"),
         ("share = ['d']\n[[verify]]\nrun = 'x'\noutputs = ['d/o']", "line :8: verify[0].outputs: 'd/o' lies in what"),
-        ("share = ['d']\n[[verify]]\nrun = 'x'\nkeep = ['d']", "line :8: verify[0].keep: 'd' lies in what scope.share"),
+        (
+            "share = ['d']\n[[verify]]\nrun = 'x'\nkeep = ['d']",
+            "line :8: verify[0].keep: 'd' lies in a folder of scope.share",
+        ),
     ],
 )
 def test_paths_that_lie_in_each_other_are_refused(tmp_path: Path, more: str, said: str) -> None:
@@ -191,7 +194,7 @@ def test_paths_that_lie_in_each_other_are_refused(tmp_path: Path, more: str, sai
         ("digits", "d" * 300, "line :2: project.name: has 300 characters"),
         ("digits", "d" * 101, "line :2: project.name: has 101 characters; a project's name has 100 at most"),
         ('"accuracy" }', '"accuracy", min_delta = -0.1 }', "line :5: metric.min_delta: zero or more"),
-        ('["experiment.py"]', '["!x.py"]', "line :3: scope.writable: '!x.py' takes back what nothing has named"),
+        ('["experiment.py"]', '["!x.py"]', "line :3: scope.writable: '!x.py' excludes from nothing"),
         ('"accuracy" }', '"accuracy", max_repeats = 1 }', "line :5: metric.max_repeats: at least 2"),
         ('"accuracy" }', '"accuracy", alpha = 0.9 }', "line :5: metric.alpha: more than 0 and at most 0.5"),
         ('"accuracy" }', '"accuracy", window = 0 }', "line :5: metric.window: at least 1"),
@@ -204,9 +207,9 @@ def test_paths_that_lie_in_each_other_are_refused(tmp_path: Path, more: str, sai
         (
             'query = "accuracy" }',
             'source = "wall", command = "a" }\n[[verify]]\nname = "a"\nrun = "true"\nonce = true\n',
-            "line :9: verify[0].once: once = true cannot stand where the metric is this command's run time: that command",
+            "line :9: verify[0].once: once = true is not possible if the metric is this command's run time: that command",
         ),
-        ("sees =", "keep = ['!x']\nsees =", "line :9: verify[0].keep: '!x' takes back what nothing has named"),
+        ("sees =", "keep = ['!x']\nsees =", "line :9: verify[0].keep: '!x' excludes from nothing"),
         ('"both"', '"both"\n[[guard]]\nquery = "k"\nmin = 2\nmax = 1.5', "line :12: guard[0].min: 2 is more than"),
     ],
 )

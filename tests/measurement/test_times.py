@@ -89,7 +89,7 @@ def test_doctor_names_the_hidden_answer_beside_a_timed_program(make_project: Pro
 
 def test_a_climb_says_that_nothing_checks_a_timed_program(make_project: Projects) -> None:
     stderr = make(make_project, BUILD, {**RUN, "run": "cat program"}, command="run").run("iterate").stderr
-    assert "nothing checks what the timed program leaves: an empty program would win" in stderr
+    assert "nothing checks the output of the timed program: an empty program would win" in stderr
 
 
 def test_only_commands_that_judge_the_candidate_are_proposed(make_project: Projects) -> None:

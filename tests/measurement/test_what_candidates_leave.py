@@ -58,9 +58,9 @@ def test_a_hidden_command_has_a_run_folder_of_its_own_and_no_output_lands_in_a_s
     kept, none, silent, refused = project.climb("iterate", "-n", "4")[1:]
     assert (kept["outcome"], kept["metric"]["value"]) == ("kept", 2)
     assert (none["reason"], none["metric"]["value"]) == ("no_metric", None)
-    assert "what a command with candidate code wrote is not read as judge's" in none["why"]
+    assert "a file that candidate code could write does not count as judge's" in none["why"]
     assert silent["reason"] == "no_metric" and "candidate code" not in silent["why"]
-    assert (refused["reason"], "data/planted.json is not its own" in refused["why"]) == ("verify_failed", True)
+    assert (refused["reason"], "data/planted.json would hide a file" in refused["why"]) == ("verify_failed", True)
     assert not any((project.top / "data").iterdir())
     log = (project.run_folder(1) / "verifier.log").read_text()
     assert "left" not in log and "metrics.json\n" in log

@@ -296,7 +296,7 @@ def test_a_condition_may_be_on_a_guard_of_the_best() -> None:
     ["", "accuracy", "accuracy>=", ">=1", "accuracy=1", "accuracy>=1.2.3", "accuracy>=.", "accuracy>=x"],
 )
 def test_a_condition_that_cannot_be_read_is_refused_with_the_names(written: str) -> None:
-    with pytest.raises(ValueError, match=r"write 'accuracy>=0\.99', say; the name is one of accuracy, size"):
+    with pytest.raises(ValueError, match=r"write, for example, 'accuracy>=0\.99'; the name is one of accuracy, size"):
         parse_until(written, ("accuracy", "size"))
     with pytest.raises(ValueError, match=r"no number is called 'loss'; the name is one of accuracy, size"):
         parse_until("loss>=1", ("accuracy", "size"))

@@ -135,7 +135,7 @@ def test_a_budget_that_the_plan_used_up_ends_the_run_before_the_change_and_a_hig
     record = project.iterations()[-1]
     assert record["usage"]["input_tokens"] == 140 and not record["usage"]["estimated"]
     assert record["notes"] == [
-        "an earlier invocation ended in the middle; this one used what it had stored: context, plan"
+        "an earlier invocation ended before its record; this one used its stored answers: context, plan"
     ]
 
 
@@ -178,7 +178,7 @@ def test_a_plan_that_a_new_run_gives_up_counts_in_the_total_of_all_runs(spending
     assert end(project, "-n", "1")[1]["stop_reason"] == "count"
     record = project.iterations()[-1]
     assert [record[name]["input_tokens"] for name in ("usage", "usage_before_run")] == [140, 140]
-    assert record["notes"][0] == "in PLAN an answer was given up; it counts as 100 tokens, 0.25 dollars"
+    assert record["notes"][0] == "in PLAN an answer was not used; it counts as 100 tokens, 0.25 dollars"
     assert "total.tokens 400 of 1000" in project.check("status")
 
 

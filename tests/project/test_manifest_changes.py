@@ -299,7 +299,7 @@ def test_a_baseline_says_that_a_kept_change_may_be_why_a_new_verifier_refuses_th
 def test_a_new_run_says_that_it_leaves_a_candidate_behind(climb_at: Callable[[int], Project]) -> None:
     project = climb_at(4)
     record = project.climb("iterate", "-n", "1", "--new")[-1]
-    assert record["reason"] == "interrupted" and record["why"] == "a new run was begun before it had a verdict"
+    assert record["reason"] == "interrupted" and record["why"] == "a new run began before its verdict"
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from project import FILES, Project, Projects, answer
 
-WORDS = "the climb 'demo' is that of the manifest in {}/alpha, not of {}/beta/goalseek.toml"
+WORDS = "the climb 'demo' belongs to the manifest in {}/alpha, not to {}/beta/goalseek.toml"
 
 
 @pytest.fixture

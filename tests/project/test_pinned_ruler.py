@@ -135,7 +135,10 @@ MAKES_NONE_FOR_9 = "mkdir -p out; grep -q 9 answer.json || cp answer.json out/me
 
 @pytest.mark.parametrize(
     ("keep", "committed", "why"),
-    [([], {"out/metrics.json": answer(50)}, "as it was committed"), (["out/"], {}, "older than this measurement")],
+    [
+        ([], {"out/metrics.json": answer(50)}, "unchanged since the commit"),
+        (["out/"], {}, "older than this measurement"),
+    ],
     ids=["committed", "kept"],
 )
 def test_an_output_of_an_earlier_measurement_is_not_this_ones_metric(

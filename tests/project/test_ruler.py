@@ -51,7 +51,7 @@ def test_keys_of_the_ruler_are_pinned_and_what_differs_is_told(played: Projects)
     record = project.iterations()[-1]
     assert (record["metric"]["direction"], record["metric"]["value"], record["outcome"]) == ("maximize", 3, "kept")
     assert "goalseek baseline adopts it" in ended.stderr
-    other_direction = "the incumbent was chosen by the other direction: goalseek baseline --from HEAD"
+    other_direction = "kept changes have the other metric.direction: goalseek baseline --from HEAD"
     assert other_direction in ended.stderr and other_direction in project.run("status").stdout
     assert other_direction in project.run("baseline").stderr
     assert project.iterations()[-1]["metric"]["name"] == "size"

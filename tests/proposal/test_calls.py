@@ -220,7 +220,7 @@ def test_a_call_past_its_time_or_killed_by_others_is_charged_the_median_call_at_
     assert record["usage"] == {**{name: 4 * amount for name, amount in USAGE.items()}, "estimated": True}
 
 
-RESUMED = "an earlier invocation ended in the middle; this one used what it had stored: context"
+RESUMED = "an earlier invocation ended before its record; this one used its stored answers: context"
 
 
 @pytest.mark.slow

@@ -226,9 +226,9 @@ def test_a_manifest_may_name_its_own_prompts_and_others_are_the_packages(project
     assert record["outcome"] == "kept"
     assert home("told").read_text() == "Raise score beyond 1, for $5. - (none); (none)\n"
     told = record["digests"]["prompts"]
-    assert told.startswith("plan 8, apply own 7 ") and told.endswith(", repair 4, review 3") and len(told) < 70
+    assert told.startswith("plan 9, apply own 7 ") and told.endswith(", repair 5, review 3") and len(told) < 70
     versions = {phase: template.version for phase, template in load_templates(None).items()}
-    assert versions == {"plan": "8", "apply": "8", "repair": "4", "review": "3"}
+    assert versions == {"plan": "9", "apply": "9", "repair": "5", "review": "3"}
     project.write({"my/apply.md": "Now $baseline."})
     assert "differ" not in project.run("status").stdout, "no number depends on them"
     project.climb()

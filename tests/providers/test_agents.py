@@ -269,7 +269,7 @@ def test_a_reviewer_hears_candidates_only_as_data(name: str, asked: Projects, se
     for question in begun(server):
         assert OFFERED[name][2] <= set(question.tools) and not OFFERED[name][3] & set(question.tools), "it reads"
     record = climb(project)
-    assert record["why"] == f"{name}, who reviewed it, rejected it: short: it is not", server.done()
+    assert record["why"] == f"the reviewer {name} rejected it: short: it is not", server.done()
     assert record["usage"]["input_tokens"] >= 100
     asked_in_full = json.dumps([seen.asked.body for seen in server.seen])
     said = re.sub(r"<<<DATA (\w+)\\n.*?DATA \1>>>", "", asked_in_full)
@@ -365,7 +365,7 @@ def test_one_that_hangs_is_ended_and_leaves_nothing(asked: Projects, server: Mod
     server.otherwise = Hang()
     end = ended(("iterate", "--for", "70s"), project.folder, seconds=400)
     assert (end.exit_code, project.state()["stop_reason"]) == (3, "provider"), (end, server.done())
-    assert "ran past its limit" in end.stderr and "longer than this run goes on" in end.stderr
+    assert "ran past its limit" in end.stderr and "after the end of this run" in end.stderr
     assert len(project.iterations()) == 1, "nothing was used, so it is closed, and that costs no iteration"
     assert "hang" in server.done() and living(isolated) == {}
 

@@ -183,7 +183,7 @@ def test_a_wait_ends_with_the_run_or_when_a_person_asks_and_a_refused_key_ends_t
     fake("claude").acts(always="rate 900")
     project = agents({"name": "claude"})
     ended = project.run("iterate", "--for", "5m")
-    assert ended.exit_code == 3 and "longer than this run goes on" in ended.stderr
+    assert ended.exit_code == 3 and "after the end of this run" in ended.stderr
     started = project.start("iterate")
     until(lambda: json.loads(project.run("status", "--json").stdout)["status"] == "waiting")
     assert started.poll() is None
@@ -462,13 +462,13 @@ CUTS: dict[str, tuple[dict[str, str], list[tuple[str, bool]], int, list[str]]] =
         {"_1": "do exec(EDIT); act = 'half'; STORED.unlink(); STORED = Path(home, 'sessions/lost')"},
         [PLANNED, APPLIED, APPLIED, ("apply", False)],
         2,
-        ["", "", "Your edits are in the folder", "what it had edited was undone"],
+        ["", "", "Your edits are in the folder", "An earlier turn"],
     ),
     "with a credential": (
         {"_1": "do open('answer.json', 'w').write(environment['ANTHROPIC_API_KEY']); act, detail = 'half', ''"},
         [PLANNED, APPLIED, APPLIED],
         2,
-        ["", "", "its edits were undone"],
+        ["", "", "last turn was cut off, and its edits were undone"],
     ),
 }
 
@@ -485,7 +485,7 @@ def test_one_that_is_cut_off_goes_on_with_its_edits_unless_they_must_be_undone(
     assert (record["iteration"], record["outcome"], record["metric"]["value"]) == (1, "kept", score), record["why"]
     assert calls(made) == asked
     prompts = [call["prompt"] for call in made.calls]
-    told_of = ("Your edits are in the folder", "its edits were undone", "what it had edited was undone")
+    told_of = ("Your edits are in the folder", "last turn was cut off, and its edits were undone", "An earlier turn")
     assert ["".join(text for text in told_of if text in prompt) for prompt in prompts] == told
     assert not [place for place, content in everything_written(project) if KEY.encode() in content]
     if case == "in its change, twice":

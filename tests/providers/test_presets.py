@@ -311,7 +311,7 @@ def test_a_session_that_is_gone_is_not_waited_for(fake: Fakes, tmp_path: Path, n
     assert asked.apply().usage == each(name)
     assert (len(made.calls), went_on(asked), asked.waits) == (3, [False, True, False], [])
     ((why, usage),) = asked.again
-    assert f"{name} cannot go on with its session" in why and usage.tokens == 0
+    assert f"{name} cannot continue its session" in why and usage.tokens == 0
     assert asked.apply(phase="repair").usage == each(name) and went_on(asked)[-1]
 
 

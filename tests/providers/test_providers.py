@@ -64,7 +64,7 @@ def test_a_script_at_its_end_says_so(project: Project) -> None:
     project.set_moves(answer(2))
     _, _, record = project.climb("iterate", "-n", "2")
     assert record["reason"] == "provider_failed" and record["commit_hash"] is None
-    assert record["why"].startswith(f"the script is played to its end: {project.script.name} has 1 move")
+    assert record["why"].startswith(f"the script has no more moves: {project.script.name} has 1 move")
 
 
 EDIT = """printf '{"score": %s1}' "$GOALSEEK_ITERATION" > answer.json\n"""

@@ -130,7 +130,7 @@ def test_where_the_reaper_was_killed_too_what_carries_the_mark_is_ended(project:
     hidden = killed(project, marked, reaper_too=True)
     assert is_alive(hidden)
     ended = project.run("iterate")
-    assert ended.exit_code == 0 and "still at work; they were ended" in ended.stderr and not is_alive(hidden)
+    assert ended.exit_code == 0 and "ended programs of a killed run" in ended.stderr and not is_alive(hidden)
 
 
 @pytest.mark.needs("bwrap")

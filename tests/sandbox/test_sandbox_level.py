@@ -84,7 +84,7 @@ def test_without_both_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     reasons = ("bubblewrap: there is no program bwrap", "landlock: goalseek: cannot start sh: [Errno 38] no Landlock")
     assert found == SandboxLevel("none", reasons)
     assert "it can read the repository, hidden files included, by its path" in found.not_enforced()
-    with pytest.raises(GoalseekError, match="cannot be had here: there is no program bwrap") as refused:
+    with pytest.raises(GoalseekError, match="is not available here: there is no program bwrap") as refused:
         probe("bubblewrap")
     assert "apt install bubblewrap" in refused.value.hint
     with pytest.raises(GoalseekError) as refused:

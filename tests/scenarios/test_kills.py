@@ -142,7 +142,7 @@ CLIMBS = {
     "revert": Climb(taken_back, (("revert", "1", "--why", "not ours"),), more="", done="taken back already"),
 }
 VARYING = {"timestamp", "seal", "seconds", "cpu_seconds", "run_id", "seed", "usage"}
-RESUMED = re.compile("an earlier invocation ended in the middle|a call in [A-Z_]+ ended without an answer")
+RESUMED = re.compile("an earlier invocation ended before its record|a call in [A-Z_]+ ended without an answer")
 
 
 def without_varying(value: Any) -> Any:

@@ -149,7 +149,7 @@ def test_done_to_a_run_at_work_it_does_no_harm(waiting: Project, hand: str) -> N
         assert waiting.git("status", "--porcelain") == ""
         assert (waiting.run_folder(1) / "result.json").exists()
     if "manifest" in hand:
-        assert "the last good one holds" in waiting.iterations()[-1]["notes"][0]
+        assert "the last valid one applies" in waiting.iterations()[-1]["notes"][0]
 
 
 @pytest.mark.parametrize("hand", ["git clean", "an empty cache"])

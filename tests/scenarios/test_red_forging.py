@@ -39,7 +39,7 @@ class Forgery(Attack):
 
 
 LOGS, RUNS = ".goalseek/demo/logs", ".goalseek/demo/runs"
-NOT_GITS, MOVED, NO_SEAL = "does not end with a record of git's", "moved by somebody", "no seal of goalseek's"
+NOT_GITS, MOVED, NO_SEAL = "ends with a line that is no record in git", "moved by somebody", "no seal of goalseek's"
 NO_HOLD = "the seal does not hold"
 EVERY = (
     Forgery(
@@ -79,9 +79,11 @@ EVERY = (
     Forgery(
         name="a_record_with_the_stolen_secret", told="a keep in the ledger, sealed with the stolen secret", open_at=NONE
     ),
-    Forgery(name="the_ledger_set_back", told="the ledger's ref, set back", next=MOVED, audit="a ref is elsewhere"),
-    Forgery(name="the_tip", told="the tip's ref", next=MOVED, audit="a ref is elsewhere"),
-    Forgery(name="the_branch", told="the branch", next=MOVED, audit="a ref is elsewhere"),
+    Forgery(
+        name="the_ledger_set_back", told="the ledger's ref, set back", next=MOVED, audit="a ref is at another commit"
+    ),
+    Forgery(name="the_tip", told="the tip's ref", next=MOVED, audit="a ref is at another commit"),
+    Forgery(name="the_branch", told="the branch", next=MOVED, audit="a ref is at another commit"),
 )
 
 

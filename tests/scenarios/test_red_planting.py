@@ -90,7 +90,7 @@ GIT_PLANTS = (
     marked("signer", "`gpg.program`", COMMIT),
     marked("include_path", "`include.path`", "git status"),
     marked("submodule_update", "a submodule's `update` command", "git submodule update", "git"),
-    marked("nested_repository", "a nested repository with a filter", "git add -A; git status", "git takes for its own"),
+    marked("nested_repository", "a nested repository with a filter", "git add -A; git status", "that git reserves"),
     marked("work_tree_elsewhere", "`core.worktree` elsewhere", "git checkout -f HEAD -- .", mark="answer.json"),
     marked("git_folder_as_a_link", "`.git` as a link to a poisoned one", "git status", mark="poisoned-ran"),
     marked("git_folder_as_a_file", "`.git` as a file that names a poisoned one", "git status", mark="poisoned-ran"),
@@ -122,12 +122,10 @@ PROGRAM_PLANTS = (
     ),
 )
 NAME_PLANTS = (
-    named("upper_git_folder", "`.GIT`", BY_MKTREE, "git takes for its own"),
-    named("short_git_folder", "`git~1`", f"{NO_GUARD} && git ls-files | grep -q git~1", "git takes for its own"),
-    named("invisible_git_folder", "`.git` with a character nobody sees", NO_GUARD, "git takes for its own"),
-    named(
-        "git_folder_with_a_dot", "`.git.`", f"{NO_GUARD} && git ls-files | grep -q 'git[.]/'", "git takes for its own"
-    ),
+    named("upper_git_folder", "`.GIT`", BY_MKTREE, "that git reserves"),
+    named("short_git_folder", "`git~1`", f"{NO_GUARD} && git ls-files | grep -q git~1", "that git reserves"),
+    named("invisible_git_folder", "`.git` with a character nobody sees", NO_GUARD, "that git reserves"),
+    named("git_folder_with_a_dot", "`.git.`", f"{NO_GUARD} && git ls-files | grep -q 'git[.]/'", "that git reserves"),
     named(
         "hidden_as_a_file",
         "a file named like the hidden folder",
@@ -175,7 +173,7 @@ NAME_PLANTS = (
     named(
         "device", "a device without an end, as root", "test $(head -c 9999999 src/zeros | wc -c) = 9999999", "neither"
     ),
-    named("submodule_entry", "a gitlink", "git ls-files -s src/inner | grep -q ^160000", "git takes for its own"),
+    named("submodule_entry", "a gitlink", "git ls-files -s src/inner | grep -q ^160000", "that git reserves"),
     Plant(name="two_lines", told="a name of two lines", by_hand="ls src | grep -qx other.txt", shows="\nother.txt"),
     Plant(
         name="not_unicode",

@@ -16,7 +16,7 @@ VOLATILE = {"timestamp", "run_id", "seal", "seconds", "runs", "verify", "digests
 NOTES = (
     "a call in APPLY_CHANGE ended without an answer",
     "against the code with it",  # what was taken back
-    "an earlier invocation ended in the middle",
+    "an earlier invocation ended before its record",
     "in APPLY_CHANGE command failed",  # each of its tries
     "waited ",
 )

@@ -72,7 +72,7 @@ def test_known_values_in_words_and_without_percents_on_both_sides_of_zero() -> N
     said = dict(findings(report, PlannedClimb("minimize", 1.0, min_delta=0.5, iterations=60)))
     assert said["outliers"] == "1 of 10: 150"
     assert said["skew"].startswith("the longer tail is on the worse side")
-    assert said["drift"] == "none that shows"
+    assert said["drift"] == "none visible"
     assert "of 60 candidates that change nothing, keep-if-better would keep 3.7" in said["greedy"]
     needed = repeats_for(report.sd_in_units, 0.5)
     assert said["min_delta"] == f"to see a gain of 0.5, let the command give the mean of {needed} runs"

@@ -107,7 +107,7 @@ def test_of_several_at_once_each_has_a_row_below_the_totals_and_the_side_that_wa
         OpenIteration(10, "waiting", "APPLY_CHANGE", "waits for a bench", format_moment(-62), "another"),
         OpenIteration(11, "proposing", "PLAN", "", now),
     )
-    several = Picture(under_way=under_way, balance="1.2 of 2 agents wait for a bench: take fewer, or more benches")
+    several = Picture(under_way=under_way, balance="1.2 of 2 agents wait for a bench: add benches or remove agents")
     drawn = shown(Frame(SCENE, several))
     assert [drawn[0][:8], drawn[1]] == ["-- demo ", "  at once     1 proposing, 1 measuring, 1 waiting"]
     assert drawn[4:] == [
@@ -115,7 +115,7 @@ def test_of_several_at_once_each_has_a_row_below_the_totals_and_the_side_that_wa
         "  8           measuring, 0s: a new title",
         "  10          waits for a bench, 1m 02s: another",
         "  11          planning, 0s",
-        "              1.2 of 2 agents wait for a bench: take fewer, or more benches",
+        "              1.2 of 2 agents wait for a bench: add benches or remove agents",
     ]
 
 

@@ -153,7 +153,7 @@ def test_what_cannot_be_is_refused_before_anything_is_measured(make_project: Cal
     project.write({".gitignore": "verifier\n", "verifier/data.csv": "1\n"})
     project.commit()
     project.set_manifest({"scope": {**scopes, "share": ["verifier"]}})
-    named = "its verifier/judge.sh has the place of verifier, which is shared"
+    named = "its verifier/judge.sh has the path of verifier, which is shared"
     examined = project.run("doctor", "--quick")
     assert f"✗ environment  scope.hidden_from: {named}" in examined.stdout and examined.exit_code == BAD_FINDING
     refused(named)

@@ -108,9 +108,9 @@ def test_what_git_tracks_and_what_must_not_be_seen_is_refused_by_name(bare: Proj
         ("file", "scope.share: git tracks file", "git rm --cached file"),
         ("hidden", "scope.share: hidden holds the hidden file hidden/judge.sh", "in separate folders"),
         ("to-lib", "scope.share: to-lib holds src/lib/x, which git tracks", "a link to what git tracks"),
-        ("to-git", "scope.share: to-git lies in", "nothing of git's or goalseek's"),
-        ("to-all", "scope.share: to-all holds", "nothing of git's or goalseek's"),
-        ("to-cache", "scope.share: to-cache holds", "nothing of git's or goalseek's"),
+        ("to-git", "scope.share: to-git lies in", "without files of git or goalseek"),
+        ("to-all", "scope.share: to-all holds", "without files of git or goalseek"),
+        ("to-cache", "scope.share: to-cache holds", "without files of git or goalseek"),
         ("way/kept/big", "scope.share: way/kept/big lies below way, a file or a link that git tracks", "that link"),
     ):
         scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": [path]}
@@ -168,7 +168,7 @@ def test_what_setup_gives_takes_the_place_of_no_file_that_is_measured(project: P
         project.set_manifest({"scope": scope, "setup": {"run": "echo 2 > build/made", "gives": ["./build/"]}})
         project.commit()
         ended = project.run("iterate")
-        refused = "setup.gives: build holds build/tracked, which its copy would take the pla" in ended.stderr
+        refused = "setup.gives: build holds build/tracked, which its copy would repl" in ended.stderr
         assert (ended.exit_code, refused) == (code, code != 0), ended.stderr
     assert (project.run_folder(1) / "verifier.log").read_text().count("\n1\n2\n") == 1
 

@@ -102,7 +102,7 @@ def _ask_for_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
             workspace.clean()
         raise
     if not workspace.is_whole():
-        why = "the workspace was removed while the provider was at work in it"
+        why = "somebody removed the workspace while the provider worked in it"
         raise Rejected(Outcome.SKIPPED, Reason.INTERRUPTED, why, usage=reply.usage)
     changes = workspace.tree.changes()
     try:
@@ -143,7 +143,7 @@ def change_to(iteration: Iteration, plan: Plan, after: str, folder: Path) -> Cha
     objects, before = iteration.project.repository.objects, iteration.incumbent.tree
     recreate_folder(folder / "snapshot")
     if before == after:
-        raise Rejected(Outcome.SKIPPED, Reason.NO_CHANGE, "the tip has all of it already", usage=plan.usage)
+        raise Rejected(Outcome.SKIPPED, Reason.NO_CHANGE, "the tip has the whole change already", usage=plan.usage)
     screening = screen_trees(objects, iteration.config.scope, before, after)
     paths = [difference.path for difference in objects.differences(before, after)]
     _refuse_credentials(screening, paths, credentials_of(iteration.config.manifest), plan.usage)
@@ -234,7 +234,7 @@ def _write_diff(objects: Objects, before: str, screening: Screening, folder: Pat
         if path not in all_edits or (difference.before is not None and difference.before.mode == SUBMODULE):
             # An edit replaced another entry of the tree, for example a folder by a file.
             clashing = (edited for edited in all_edits if first_overlap(edited, [path]))
-            text = "takes the place of something else in the repository"
+            text = "would replace a file or folder of the repository"
             screening.refused.extend(f"{quote_path(edited)} {text}" for edited in clashing)
     return diff
 

@@ -68,12 +68,12 @@ def review_candidate(iteration: Iteration, attempt: OpenAttempt) -> Review:
     reasons = tuple(reply.text.splitlines())
     if reply.title != APPROVED:
         if failure:
-            why = f"{name}, who was to review it, gave no verdict: {failure.why}"
+            why = f"the reviewer {name} gave no verdict: {failure.why}"
         elif not reply.title:
-            why = f"the review of {name} has no verdict that can be read"
+            why = f"the review of {name} has no readable verdict"
         else:
             said = "rejected it" if reply.title == REJECTED else "asks for changes"
-            why = f"{name}, who reviewed it, {said}: {clean_title('; '.join(reasons)) or 'no reason given'}"
+            why = f"the reviewer {name} {said}: {clean_title('; '.join(reasons)) or 'no reason given'}"
         decision = _revert(iteration, attempt, Reason.REVIEW_REJECTED, why)
     has_author = bool(provider.repairers) and not attempt.plan.stacked
     goes_on = reply.title == CHANGES_REQUESTED and attempt.cycle - attempt.moves <= table.max_cycles and has_author

@@ -69,7 +69,7 @@ def _make_record(
     stacked = plan.stacked if plan else ()
     failed = [number for number, run in enumerate(evidence.runs, 1) if run.of == "incumbent" and run.value is None]
     used = ", ".join(map(str, steps.resumed_from))
-    resumed = used and f"an earlier invocation ended in the middle; this one used what it had stored: {used}"
+    resumed = used and f"an earlier invocation ended before its record; this one used its stored answers: {used}"
     prompts = ", ".join(f"{phase} {template.version}" for phase, template in config.templates.items())
     turn_note = "" if stacked else result.context.turn_note  # the turn begins with its first proposal
     incumbent_value = verdict.incumbent

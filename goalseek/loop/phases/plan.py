@@ -127,7 +127,7 @@ def merge_onto_tip(iteration: Iteration, attempt: OpenAttempt) -> str:
     try:
         return merge_trees(objects, before.tree, tip, candidate.tree)
     except Conflicts as conflicts:
-        why = f"it conflicts with what was kept meanwhile: {', '.join(conflicts.files)}"
+        why = f"it conflicts with a change kept meanwhile: {', '.join(conflicts.files)}"
         raise Rejected(Outcome.SKIPPED, Reason.CONFLICT, why) from None
 
 
