@@ -263,7 +263,7 @@ def test_a_word_that_is_empty_or_says_nothing_is_not_ignored(project: Project) -
     project.set_moves(answer(2))
     for words, said in (
         (("iterate", "--forever", "--for", ""), "'' is not a duration"),
-        (("iterate", "--forever", "--until", ""), "'': write 'score>=0.99', say"),
+        (("iterate", "--forever", "--until", ""), "'': write, for example, 'score>=0.99'"),
         (("iterate", "--until", "scor>=3"), "no number is called 'scor'; did you mean 'score'?"),
         (("iterate", "--for", "8"), "--for 8 has no unit: 8s, 8m or 8h?"),
         (("iterate", "--jobs", "0"), "--jobs 0: a number from 1 to 64"),
