@@ -146,9 +146,7 @@ def _refuse_moved_branch(project: Project, refs: Refs) -> None:
     if refs.branch is None:
         # The first baseline makes it, and a climb fetched from elsewhere has none.
         if last.iteration > 0 and key_of(last.seal) == project.ledger.seal.key:
-            project.watch.on_note(
-                f"the branch {repository.branch} was missing; goalseek made it at the tip, {tip[:12]}"
-            )
+            project.watch.on_note(f"the branch {repository.branch} was missing; goalseek made it at {tip[:12]}")
         return
     if refs.branch in (last.parent_commit_hash, last.commit_hash):
         return

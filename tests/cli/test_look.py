@@ -33,7 +33,7 @@ OUTCOMES = [
 ]
 EXPOSED = (
     'candidate code can read the hidden files: judge sees both; split it: a command with sees = "candidate" runs the '
-    'code and leaves `outputs`, one that sees = "hidden" scores them'
+    'code and leaves `outputs`, one with sees = "hidden" scores them'
 )
 ESCAPE = "\x1b["
 

@@ -48,7 +48,7 @@ def test_the_iteration_at_work_ends_and_then_the_run_with_0(waiting: Project) ->
         assert looked.exit_code == 0 and json.loads(looked.stdout)["status"] == "running", looked.stderr
         assert re.search("^note: the manifest is invalid now.*last valid one applies: .*toml", looked.stderr)
     asked = waiting.run("stop")
-    assert asked.exit_code == 0 and "last good one holds" in asked.stderr, asked.stderr
+    assert asked.exit_code == 0 and "last valid one applies" in asked.stderr, asked.stderr
     waiting.manifest.write_text(text)
     assert f"process {started.pid} on " in asked.stdout
     assert re.search(r"usually takes [0-9.]+s$", asked.stdout)

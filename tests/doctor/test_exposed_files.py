@@ -160,7 +160,10 @@ def test_a_copy_of_a_hidden_file_and_a_column_that_it_has_are_found(project: Pro
     column, copies = readable(project, files, {})
     assert copies.text == "candidate code can read data/b.csv, data/deep/a.csv, a copy of hidden hidden/a.csv"
     assert "rm data/b.csv data/deep/a.csv" in copies.remedy
-    assert column.text == "candidate code can read column label of data/test.csv, a column of the hidden file hidden/rows.csv too"
+    assert (
+        column.text
+        == "candidate code can read column label of data/test.csv, a column of the hidden file hidden/rows.csv too"
+    )
     assert column.remedy == "split it: the features stay, that column goes to the hidden files"
 
 

@@ -68,7 +68,7 @@ def test_what_a_person_can_put_right_is_a_goalseek_error(project: Project, tmp_p
 def test_a_climb_that_cannot_be_opened_holds_no_lock(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.set_moves(answer(2))
     climb = goalseek.iterate(goalseek.load(project.manifest), iterations=1)
-    with monkeypatch.context() as broken, pytest.raises(GoalseekError, match="moved by somebody"):
+    with monkeypatch.context() as broken, pytest.raises(GoalseekError, match="somebody moved refs"):
         broken.setattr("goalseek.project.project.Ledger", refused)
         next(climb)
     with (project.folder / ".git" / "goalseek" / "demo" / PROGRAMS_LOCK).open() as lock:
@@ -77,4 +77,4 @@ def test_a_climb_that_cannot_be_opened_holds_no_lock(project: Project, monkeypat
 
 def refused(*_: object) -> None:
     """A ledger that somebody moved."""
-    raise GoalseekError("moved by somebody")
+    raise GoalseekError("somebody moved refs")

@@ -174,7 +174,10 @@ def test_a_path_has_one_spelling(tmp_path: Path, key: str) -> None:
         ("share = ['runs']\n[log]\nhome = '.'", "line :4: scope.share: 'runs' is there already; goalseek writes"),
         ("share = ['b']\n[setup]\nrun = 'x'\ngives = ['b/out']", "line :4: scope.share: 'b' and 'b/out'"),
         ("[setup]\nrun = 'x'\ngives = ['a/b', 'a']", "line :8: setup.gives: 'a' and 'a/b' lie one in the other"),
-        ("share = ['d']\n[[verify]]\nrun = 'x'\noutputs = ['d/o']", "line :8: verify[0].outputs: 'd/o' lies in a folder"),
+        (
+            "share = ['d']\n[[verify]]\nrun = 'x'\noutputs = ['d/o']",
+            "line :8: verify[0].outputs: 'd/o' lies in a folder",
+        ),
         (
             "share = ['d']\n[[verify]]\nrun = 'x'\nkeep = ['d']",
             "line :8: verify[0].keep: 'd' lies in a folder of scope.share",

@@ -457,4 +457,4 @@ def test_a_prompt_of_160_kilobytes_and_an_output_of_100_megabytes_lose_nothing(
     record = climb(project)
     assert (record["outcome"], record["metric"]["value"]) == ("kept", 7), (record["why"], server.done())
     assert record["usage"]["input_tokens"] == 100 * answered(server)
-    assert all("Read the file" in one.asked.prompt and len(one.asked.prompt) < 20_000 for one in server.seen)
+    assert all("Read the whole file" in one.asked.prompt and len(one.asked.prompt) < 20_000 for one in server.seen)

@@ -398,7 +398,7 @@ def test_a_login_that_was_renewed_before_a_kill_is_put_back_from_whose_home_it_w
     project.climb("baseline")
     project.kill_when(place, "iterate", "-n", "1")
     assert json.loads(file.read_text())["claudeAiOauth"]["refreshToken"] == SECRET
-    assert "was put back" in project.run("baseline").stderr
+    assert "restored a login" in project.run("baseline").stderr
     assert json.loads(file.read_text())["claudeAiOauth"]["refreshToken"] == SECRET + "+"
 
 

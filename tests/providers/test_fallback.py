@@ -236,7 +236,9 @@ def test_without_a_login_that_is_the_reason_unless_it_has_answered_before(night:
 def test_where_all_are_closed_past_the_end_the_run_ends_and_says_until_when(night: Nights) -> None:
     made = night(Saying("a", RATE_FOR_HOURS), Saying("b", OUTAGE))
     made.left = 50.0
-    with pytest.raises(GoalseekError, match=r"b could not reach its model .*closed until 20\d\d-.*Z") as caught:
+    with pytest.raises(
+        GoalseekError, match=r"b could not reach its model .*cannot be asked before 20\d\d-.*Z"
+    ) as caught:
         made.ask()
     assert (caught.value.exit_code, caught.value.stop_reason) == (3, "provider")
     assert [why.split(" (")[0] for why, _ in made.again][0] == "a is rate limited"

@@ -221,8 +221,8 @@ def test_what_a_kept_change_made_of_a_mark_is_named_by_its_commit_or_noted(turni
     project.set_manifest({**tables, "provider": {"name": "tune"}})
     project.climb()
     plan = (project.run_folder(2) / "plan.md").read_text()
-    assert "knobs.txt:1: 4 counts, as 6 is outside of int 1..4" in plan
-    assert "turns VALUE; knobs.txt:1: 4 counts, as 6 is outside" in project.run("doctor", "--quick").stdout
+    assert "knobs.txt:1: 4 is used, as 6 is outside of int 1..4" in plan
+    assert "turns VALUE; knobs.txt:1: 4 is used, as 6 is outside" in project.run("doctor", "--quick").stdout
     project.set_manifest(tables)
     kept = project.climb()[-1]["commit_hash"]
     project.set_manifest({**tables, "provider": {"name": "tune"}})

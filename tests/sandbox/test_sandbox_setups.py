@@ -155,7 +155,7 @@ def test_a_system_whose_programs_are_not_all_under_usr(
 @BOTH
 def test_what_is_missing_or_must_not_be_seen_cannot_be_shown(room: Room, tmp_path: Path, level: str) -> None:
     cache = tmp_path / "cache"
-    for shown, said in ((cache, "must not be seen"), (Path("/no/such/place"), "there is no /no/such/place")):
+    for shown, said in ((cache, "which programs must not see"), (Path("/no/such/place"), "there is no /no/such/place")):
         with pytest.raises(GoalseekError, match=said) as refused:
             room.ready(level, "true", added=(Mount.in_place(shown),), masked=(cache,))
         assert (refused.value.exit_code, refused.value.stop_reason) == (3, "sandbox")

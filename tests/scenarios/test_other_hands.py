@@ -145,7 +145,7 @@ def test_done_to_a_run_at_work_it_does_no_harm(waiting: Project, hand: str) -> N
     waiting.manifest.write_text(manifest)
     audit(waiting)
     if hand == "git clean":
-        assert "written again from git" in ended.stderr
+        assert "again from git: " in ended.stderr
         assert waiting.git("status", "--porcelain") == ""
         assert (waiting.run_folder(1) / "result.json").exists()
     if "manifest" in hand:
@@ -178,7 +178,7 @@ def test_a_ref_that_somebody_moved_is_a_stop_that_says_the_way_on(
     ref = {"tip": TIP, "branch": BRANCH, "ledger": LEDGER}[hand.split()[0]]
     position = waiting.git("for-each-ref", "--format=%(objectname)", ref)[:12] or "nothing"
     ended = finished(started) if started else waiting.run("iterate")
-    assert ended.exit_code == 5 and "moved by somebody" in ended.stderr, ended
+    assert ended.exit_code == 5 and "somebody moved refs" in ended.stderr, ended
     assert f"is at {position}" in ended.stderr
     way_on = re.search(r"git (update-ref \S+ [0-9a-f]{40})", ended.stderr)
     assert way_on, ended.stderr
@@ -361,5 +361,5 @@ def test_of_two_refs_the_one_that_somebody_moved_meanwhile_is_named(
     move = partial(project.git, "update-ref", "refs/heads/goalseek/demo", head)
     before_refs_move(monkeypatch, move)
     project.set_moves(answer(2), answer(1.5))
-    with pytest.raises(GoalseekError, match="refs/heads/goalseek/demo was moved by somebody"):
+    with pytest.raises(GoalseekError, match="somebody moved refs/heads/goalseek/demo"):
         list(goalseek.iterate(goalseek.load(project.manifest), iterations=1))

@@ -39,7 +39,7 @@ class Forgery(Attack):
 
 
 LOGS, RUNS = ".goalseek/demo/logs", ".goalseek/demo/runs"
-NOT_GITS, MOVED, NO_SEAL = "ends with a line that is no record in git", "moved by somebody", "no seal of goalseek's"
+NOT_GITS, MOVED, NO_SEAL = "ends with a line that is no record in git", "somebody moved refs", "no seal of goalseek's"
 NO_HOLD = "the seal does not hold"
 EVERY = (
     Forgery(

@@ -195,7 +195,7 @@ NAME_PLANTS = (
     ),
     named("very_deep", "a folder deeper than any path", "! find src -name x | xargs cat 2>/dev/null", "neither a file"),
 )
-REJECTED = "who reviewed it, rejected it"
+REJECTED = "rejected it: "
 # A reviewer that does what the instructions in its folder say.
 REVIEWER = """\
 word=REJECTED
