@@ -125,7 +125,7 @@ def test_a_word_on_anything_but_what_waits_is_refused(asking: Project) -> None:
         ("decline", "2"): "iteration 2 does not wait for approval; iteration 1 does",
         ("approve", "0"): "iteration 0 is recorded already: baseline, measured",
         ("iterate", "--new"): "a new run must wait",
-        ("baseline",): "a new baseline has to wait",
+        ("baseline",): "a new baseline must wait",
     }.items():
         ended = asking.run(*words)
         assert ended.exit_code == 2 and why in ended.stderr, words

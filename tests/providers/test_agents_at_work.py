@@ -208,7 +208,7 @@ def test_the_next_provider_edits_a_clean_tree_under_its_own_name(fake: Fakes, ag
     assert (record["outcome"], record["provider"], record["model"]) == ("kept", "codex", "large")
     assert record["dropped_files"] == []
     notes = [note for note in record["notes"] if note.startswith("in APPLY_CHANGE claude gave no answer")]
-    assert len(notes) == 1 and notes[0].endswith("; codex is asked"), "claude is closed, so it is not tried again"
+    assert len(notes) == 1 and notes[0].endswith("; goalseek asks codex"), "claude is closed, so it is not tried again"
     trailer = project.git("log", "-1", "--format=%(trailers:key=Goalseek-Provider,valueonly)", record["commit_hash"])
     assert trailer.strip() == "codex"
     assert record["usage"] == {
@@ -539,7 +539,7 @@ def test_one_that_says_that_it_waits_and_then_nothing_is_not_waited_for(
     record = project.iterations()[-1]
     assert (record["provider"], record["metric"]["value"]) == ("claude", 2), record["why"]
     assert any(
-        f"{name} is rate limited ({name}: it waits for its model in silence); claude is asked" in note
+        f"{name} is rate limited ({name}: it waits for its model in silence); goalseek asks claude" in note
         for note in record["notes"]
     )
     assert tokens(record) == 200 and not record["usage"]["estimated"]

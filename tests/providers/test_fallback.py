@@ -106,7 +106,7 @@ def test_a_fallback_takes_over_at_once_and_the_first_is_asked_again_when_it_open
     assert [made.ask(), made.edit(), made.ask(), made.edit()] == ["b"] * 4
     assert (first.calls, made.waits) == (1, []), "one look, for plans and edits alike"
     ((why, usage),) = made.again
-    assert why.endswith("(reason 1); b is asked") and usage == Usage()
+    assert why.endswith("(reason 1); goalseek asks b") and usage == Usage()
     made.now += 7202 if closed is RATE_FOR_HOURS else 61
     assert [made.edit(), made.ask()] == ["a", "a"]
 
