@@ -81,6 +81,7 @@ class Ledger:
         self._size = self.history.size()
         self._note_head()
         self.standing = self.history.replay(snapshot)
+        self._pinned: tuple[int, Ruler] | None = None
         self._newest = deque([self.standing], maxlen=_NEWEST_STANDINGS)
         if self.standing.baseline is None:  # the measurement of an init, say, whose folder went away
             repair_note = ""
@@ -137,7 +138,11 @@ class Ledger:
 
     def pinned_ruler(self) -> Ruler | None:
         """The present epoch's; None before the first baseline."""
-        return read_ruler(self.repository.objects, self.repository.tree_of(self.head)) if self.head else None
+        epoch = self.standing.epoch
+        if self._pinned is None or self._pinned[0] != epoch:  # with 20,000 hidden files it takes 25 ms to read
+            ruler = read_ruler(self.repository.objects, self.repository.tree_of(self.head)) if self.head else None
+            self._pinned = (epoch, ruler) if ruler else None
+        return self._pinned[1] if self._pinned else None
 
     def now(self) -> str:
         """UTC to the millisecond."""

@@ -179,7 +179,9 @@ class Screening(Struct):
         if why := refusal or _shared_path_refusal(scope, path):
             return why
         part = scope.unlisted_instructions(path)
-        return _unlisted(path, INSTRUCTIONS, part) if part else f"{quote_path(path)} is outside scope.writable"
+        if part:
+            return _unlisted(path, INSTRUCTIONS, part)
+        return f"{quote_path(path)} is {'read-only' if kind == 'read_only' else 'outside scope.writable'}"
 
     def _instructions_refusal(self, path: str) -> str:
         """Why a candidate may not touch the target of a link that is instructions, or ""."""

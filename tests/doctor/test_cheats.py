@@ -81,7 +81,7 @@ def test_each_cheat_is_decided_on_like_a_candidate_and_leaves_no_trace(tmp_path:
     assert "left out, being outside the scope: sitecustomize.py" in texts[2]
     told = "cheats/hidden.patch lost without being measured: skipped / out_of_scope: goalseek.other.toml lies under"
     assert texts[3].startswith(told)
-    assert texts[4].endswith("skipped / out_of_scope: judge.sh is outside scope.writable")
+    assert texts[4].endswith("skipped / out_of_scope: judge.sh is read-only")
     assert "then 3 runs with a cheat each" in ended.stderr and "5 to 7 to go" in ended.stderr
     assert case.count() == 6, "two numbers, one breakage, three cheats with a change in scope"
     assert {record["tree"] for record in case.records()} == {case.git("rev-parse", "HEAD^{tree}")}
