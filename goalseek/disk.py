@@ -291,7 +291,9 @@ def list_files(
         try:
             opened = _closing(_open_part(root / folder, flags, is_ours=is_ours))
             with opened as descriptor, os.scandir(descriptor) as listing:
-                entries = sorted((entry.name, entry.stat(follow_symlinks=False)) for entry in listing)
+                kinds = ((entry, entry.is_dir(follow_symlinks=False)) for entry in listing)
+                wanted = [entry for entry, is_dir in kinds if not is_skipped(folder + entry.name + "/x" * is_dir)]
+                entries = sorted((entry.name, entry.stat(follow_symlinks=False)) for entry in wanted)
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG and is_ours:
                 continue
@@ -299,11 +301,10 @@ def list_files(
         inner = []
         for name, status in entries:
             path = folder + name
-            if not stat.S_ISDIR(status.st_mode):
-                if not is_skipped(path):
-                    yield path, status
-            elif not is_skipped(f"{path}/x"):
+            if stat.S_ISDIR(status.st_mode):
                 inner.append(f"{path}/")
+            else:
+                yield path, status
         pending += reversed(inner)
 
 

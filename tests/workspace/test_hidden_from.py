@@ -1,13 +1,16 @@
 """``scope.hidden_from``: hidden files from a folder outside the repository, seen by who judges, pinned, never in git."""
 
+import contextlib
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 from project import Project, answer
 
 from goalseek.errors import BAD_FINDING
+from goalseek.workspace.hidden_files import changed_files
 from goalseek.workspace.listing import ListedFile, changed_paths, list_folder
 
 FILES = {"answer.json": answer(1), "other.txt": "not the candidate's\n"}
@@ -196,3 +199,21 @@ def test_a_listing_is_in_order_bounded_and_without_caches(tmp_path: Path) -> Non
     assert [item.kind for item in listing] == ["file", "link", "file", "file"]
     assert list_folder(tmp_path, limit=3) == listing[:3]
     assert changed_paths(listing, (ListedFile("c", 1, 2), *listing[2:])) == ["c", "d"]
+
+
+def test_a_cache_that_goes_while_a_folder_is_listed_is_no_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, scandir = tmp_path / "hidden" / "__pycache__", os.scandir
+    cache.mkdir(parents=True)
+    (tmp_path / "hidden" / "labels.csv").write_text("1\n")
+    pinned = list_folder(cache.parent)
+
+    def scan(folder: int) -> Generator[os.DirEntry[str], None, None]:
+        with scandir(folder) as listing:
+            entries = [*listing]
+        cache.rmdir()
+        yield from entries
+
+    monkeypatch.setattr(os, "scandir", lambda folder: contextlib.closing(scan(folder)))
+    assert changed_files(cache.parent, pinned) == []
