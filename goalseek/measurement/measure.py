@@ -169,7 +169,8 @@ class OnceFiles(Struct, frozen=True):
         """Store the files of its run folder that differ from ``before``, and its outputs."""
         changed = {path: facts for path, facts in _file_facts(run_folder).items() if before.get(path) != facts}
         self.facts.update({(kind, path): facts for path, facts in changed.items()})
-        disk.copy_regular_files(run_folder, self.folder / kind, changed.__contains__)
+        if changed:
+            disk.copy_regular_files(run_folder, self.folder / kind, changed.__contains__)
         if command.outputs:
             disk.copy_regular_files(kept_outputs, self.folder / "outputs", matcher(command.outputs))
 
@@ -188,7 +189,11 @@ def open_once_files(manifest: Manifest, folder: Path, label: str) -> OnceFiles |
 
 
 def _file_facts(folder: Path) -> Facts:
-    files = ((path, status) for path, status in disk.list_files(folder) if stat.S_ISREG(status.st_mode))
+    """None of a run folder that candidate code has removed, or replaced."""
+    try:
+        files = [(path, status) for path, status in disk.list_files(folder) if stat.S_ISREG(status.st_mode)]
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
     return {path: (status.st_ino, status.st_mtime_ns) for path, status in files}
 
 

@@ -91,7 +91,9 @@ def test_while_one_is_closed_the_next_proposes_in_its_turn_and_who_keeps_a_chang
     made = rotating(project, STUCK, 2, b="exit 75\n", c=AGENT % 3)
     records = made.climb("iterate", "-n", "4")
     assert turns(records) == [("command", "command")] * 2 + [("b", "c"), ("c", "c")]
-    assert any("goalseek asks b" in note or "goalseek asks command" in note for note in records[3]["notes"]), records[3]["notes"]
+    assert any("goalseek asks b" in note or "goalseek asks command" in note for note in records[3]["notes"]), records[
+        3
+    ]["notes"]
 
 
 @pytest.mark.slow

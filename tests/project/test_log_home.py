@@ -60,20 +60,20 @@ def test_all_that_goalseek_writes_there_is_its_own(beside: Project, make_project
     for name in ("results.jsonl", "standing.json", "report.html", "report.md"):
         (other.folder / "logs" / name).unlink(missing_ok=True)
     ended = other.run("doctor", "--quick")
-    assert "is not goalseek's" not in ended.stdout + ended.stderr
+    assert "is in the way" not in ended.stdout + ended.stderr
 
 
 def test_a_file_or_run_folder_of_the_users_is_refused_by_name_and_left_as_it_is(beside: Project) -> None:
     notes = beside.folder / "logs" / "mine.txt"
     beside.write({"logs/mine.txt": "mine\n"})
     ended = beside.run("iterate")
-    assert ended.exit_code == 2 and f"{notes} is not goalseek's" in ended.stderr and notes.read_text() == "mine\n"
+    assert ended.exit_code == 2 and f"{notes} is in the way" in ended.stderr and notes.read_text() == "mine\n"
     notes.unlink()
     mine = {"runs/0001/verifier.log": "mine\n", "runs/0001/measurements/data": "mine\n"}
     beside.write(mine)
     for command in (["doctor", "--quick"], ["iterate", "-n", "1"]):
         ended = beside.run(*command)
-        assert ended.exit_code != 0 and f"{beside.folder / 'runs' / '0001'} is not goalseek's" in (
+        assert ended.exit_code != 0 and f"{beside.folder / 'runs' / '0001'} is in the way" in (
             ended.stdout + ended.stderr
         )
     assert ended.exit_code == 2 and beside.iterations() == []
@@ -84,7 +84,7 @@ def test_a_file_or_run_folder_of_the_users_is_refused_by_name_and_left_as_it_is(
     beside.check("iterate", "-n", "1")
     shutil.move(beside.folder / "0002", beside.folder / "runs" / "0002")
     ended = beside.run("iterate", "-n", "1")
-    assert ended.exit_code == 2 and "0002 is not goalseek's" in ended.stderr
+    assert ended.exit_code == 2 and "0002 is in the way" in ended.stderr
     left = {path.replace("0001", "0002"): text for path, text in mine.items()}
     assert {path: (beside.folder / path).read_text() for path in left} == left
 

@@ -137,7 +137,7 @@ def test_where_the_reaper_was_killed_too_what_carries_the_mark_is_ended(project:
 def test_every_bubblewrap_of_a_climb_carries_the_mark_that_takeover_looks_for(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But for the probe of the sandbox, the first, which its reaper ends."""
+    """The probe of the sandbox is among them."""
     script = f'#!/bin/sh\nprintf "%s\\n" "$GOALSEEK_PROCESS" >> {tmp_path}/marks\nexec {shutil.which("bwrap")} "$@"\n'
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "bwrap").write_text(script)
@@ -149,5 +149,5 @@ def test_every_bubblewrap_of_a_climb_carries_the_mark_that_takeover_looks_for(
     project.climb("iterate", "--jobs", "2")
     first, *others = (tmp_path / "marks").read_text().splitlines()
     owner = project.trees().name
-    assert first.startswith("probe-") and len(others) >= 2
+    assert first == f"{owner}/trusted" and len(others) >= 2
     assert [mark for mark in others if not mark.startswith(f"{owner}.")] == []

@@ -296,7 +296,7 @@ def test_an_export_touches_no_other_file_of_the_users_and_never_the_records(nigh
     (night.folder / "link.jsonl").symlink_to(results)
     for name in (str(results), "link.jsonl"):
         ended = night.run("log", "--outcome", "kept", "-o", name)
-        assert ended.exit_code == 2 and "the records themselves" in ended.stderr
+        assert ended.exit_code == 2 and "this is the file of the records" in ended.stderr
     assert results.read_bytes() == before
     assert night.run("log", "-o", "").exit_code == 2
 

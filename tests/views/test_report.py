@@ -641,7 +641,7 @@ class TestWriting:
         before = climbed.records()
         path = climbed.results
         done = climbed.run("report", "--format", "md", "-o", str(path))
-        assert done.exit_code == 2 and "the records themselves" in done.stderr
+        assert done.exit_code == 2 and "this is the file of the records" in done.stderr
         assert climbed.records() == before
         for kind, start in (("html", "<!DOCTYPE html>"), ("md", "## `score` 1 → 3")):
             assert climbed.run("report", "-o", "-", "--format", kind).stdout.startswith(start)
