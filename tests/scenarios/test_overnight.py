@@ -25,12 +25,12 @@ TROUBLES: dict[tuple[str, int], Move] = {
     (EVENING, 11): Refuse(429, retry_after=1),
     (EVENING, 12): Refuse(429, retry_after=1),
     (EVENING, 21): Die(seconds=1.0),
-    (EVENING, 31): Refuse(529),
-    (EVENING, 34): Cut(),
+    (EVENING, 26): Refuse(529),
+    (EVENING, 29): Cut(),
     (MORNING, 5): Refuse(429, retry_after=1, is_spent=True),
-    (MORNING, 42): Hang(),
+    (MORNING, 27): Hang(),
 }
-REVOKED = 33
+REVOKED = 28
 """The question of the evening from which on the first key is not accepted."""
 
 
