@@ -38,7 +38,7 @@ from goalseek.providers.registry import make_permitted_provider
 from goalseek.records import IterationRecord, SettleRecord
 from goalseek.values import EXIT_CODES, Outcome, Phase, Stop, StopReason, Usage
 
-_GO_ON = "run the same command again"
+_GO_ON = "the same command goes on"
 _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"}
 _SETTLING_SHARE = 0.1  # of the seconds that the iterations of an invocation took
 

@@ -58,7 +58,7 @@ class Ends(Struct, frozen=True):
         return tuple(BudgetUse(name, spent, most, "now") for name, spent, most in rows if most is not None)
 
     def reached(self, standing: Standing, count: int, seconds: float) -> Stop | None:
-        go_on = "run the same command again"
+        go_on = "the same command goes on"
         if self.until is not None and self.until.holds(standing):
             return Stop(StopReason.UNTIL, f"{self.until.name} {self.until.relation} {self.until.bound:g} holds", go_on)
         if self.count is not None and count >= self.count:
@@ -113,7 +113,7 @@ def take_stop_request(own: Path) -> Stop | None:
     holder = lock_holder(own)
     if holder is None or request != _request_for(holder):
         return None
-    return Stop(StopReason.ASKED, "goalseek stop asked for it", "run the same command again")
+    return Stop(StopReason.ASKED, "goalseek stop asked for it", "the same command goes on")
 
 
 def _request_for(holder: Holder) -> bytes:

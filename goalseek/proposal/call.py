@@ -321,7 +321,7 @@ class CallWatch:
         self._project.activity.show_silence(format_moment(-silence) if silence >= SILENT_SECONDS else "")
         ends_at = self._project.ends_at
         if ends_at is not None and now >= ends_at:
-            self.stop = Stop(StopReason.FOR, "the time of --for is over", "run the same command again")
+            self.stop = Stop(StopReason.FOR, "the time of --for is over", "the same command goes on")
         else:  # any call may spend as much as a review
             spent, moment = self._standing.spending(now - self._looked_at, Usage()), self._project.activity.clock.now()
             self.stop = find_limit(Phase.REVIEW, self._limits, spent, moment)

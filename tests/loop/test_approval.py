@@ -132,7 +132,7 @@ def test_a_word_on_anything_but_what_waits_is_refused(asking: Project) -> None:
     assert not request_of(asking).exists()
     change(asking, approve={"before": "never"})
     ended = asking.run("approve", "1")
-    assert ended.exit_code == 2 and '[approve] before = "kept"' in ended.stderr
+    assert ended.exit_code == 2 and 'set before = "kept" in [approve]' in ended.stderr
     assert climbed(asking) == [(1, "kept", "better")]
 
 

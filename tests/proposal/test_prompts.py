@@ -241,7 +241,7 @@ def test_an_agent_may_not_edit_its_prompts_and_wrong_ones_are_named_while_the_la
     edits = f"echo x > my/apply.md; echo 'Bad $nothing' > {project.folder}/my/apply.md"
     records = with_own_prompt(project, "Good. $metric", edits).climb("iterate", "-n", "2")
     assert records[1]["reason"] == "out_of_scope"
-    assert "my/apply.md is outside scope.writable" in records[1]["why"]
+    assert "my/apply.md is read-only" in records[1]["why"]
     assert home("told").read_text() == "Good. score"
     assert any("there is no placeholder $nothing" in note for note in records[2]["notes"])
     ended = project.run("iterate")

@@ -133,7 +133,7 @@ def test_a_silent_call_is_shown_and_ended_by_a_request_to_stop(
     assert ended.stop and ended.stop.reason == "asked" and not ended.records and ended.seconds < 20
     silent, shown, asked = seen
     assert silent.startswith("the provider's program has printed nothing for ") and "has printed nothing for" in shown
-    assert "its provider has printed nothing for " in asked and "after 5m 00s, its call is ended" in asked
+    assert "its provider has printed nothing for " in asked and "goalseek ends its call after 5m 00s" in asked
     assert measured.state()["silent_since"] == ""
     (record,) = climb(measured, count=1).records
     assert (record.outcome, record.usage.tokens, phases()) == ("kept", 300, ["plan", "apply", "apply"])

@@ -281,7 +281,7 @@ def test_doctor_says_version_login_endpoint_and_what_a_night_costs(
     ]
     claude.acts()
     project.manifest.write_text(project.manifest.read_text().replace("[sandbox]", "[sandbox]\nagent_search = true"))
-    assert "sandbox: agents may search the web, at their service" in "\n".join(found(project))
+    assert "sandbox: agents may search the web through their service" in "\n".join(found(project))
     project.climb()
     assert not [call for call in claude.calls if "WebSearch,WebFetch" not in call["argv"]]
 

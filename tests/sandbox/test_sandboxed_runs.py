@@ -51,7 +51,7 @@ def test_a_cache_outlives_a_measurement_and_is_not_the_users(project: Project, i
         log = project.folder / ".goalseek" / f"p{len(cache)}" / "logs" / "results.jsonl"
         rows = [json.loads(line) for line in log.read_text().splitlines()]
         assert [row["metric"]["value"] for row in rows if row["kind"] == "iteration"] == values
-        assert ("sandbox.cache: what a candidate leaves in" in ended.stderr) == bool(cache)
+        assert ("sandbox.cache: a candidate finds the files of the one before in" in ended.stderr) == bool(cache)
     assert (users / "runs").read_text() == "the user's\n" * 10
 
 

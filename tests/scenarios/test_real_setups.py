@@ -238,5 +238,5 @@ def test_the_network_is_for_those_commands_that_ask_for_it(project: Project, mod
     log = logged(project, 0).splitlines()
     assert f"setup {int(who == 'setup')}" in log
     assert [line for line in log if line.startswith("score")] == ["score: 0", f"score: {int(who == 'verify')}"]
-    told = "doctor names what it leaves open" if mode == "bubblewrap" else "as it has the network"
+    told = "goalseek doctor lists its gaps" if mode == "bubblewrap" else "as it has the network"
     assert (told in ended.stderr) == (who != "nobody")

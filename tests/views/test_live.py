@@ -112,7 +112,7 @@ def test_of_several_at_once_there_is_a_line_for_each_here_in_status_and_in_its_p
         assert "\n  4          measuring, " in said and "\n  6          waits for a bench, " in said
         told = json.loads(slow.check("--json", "status"))
         assert told["under_way"] == state["under_way"] and told["phase"] is None
-        assert "iteration 6 has begun, and has no record before it ends\n" in slow.run("show", "6").stderr
+        assert "iteration 6 has not ended, so it has no record yet\n" in slow.run("show", "6").stderr
         assert "with 3 iterations under way: 2 measuring, 1 waiting" in slow.run("iterate", "--detach").stderr
         with Shown(slow.folder, "status", "--watch") as watch:
             watch.until(are_under_way)
