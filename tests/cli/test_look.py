@@ -86,6 +86,7 @@ class TestStatus:
         assert "differs" not in shown
         assert rows(climbed.run("status", "--query", "best.[iteration, value]")) == [[5, 3]]
 
+    @pytest.mark.slow
     def test_a_run_at_work_is_running_and_an_ended_one_interrupted(self, project: Project, isolated: Path) -> None:
         def until_seen(**fields: object) -> dict[str, Any]:
             def look() -> dict[str, Any] | None:

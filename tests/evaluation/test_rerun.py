@@ -82,6 +82,7 @@ def test_a_seeded_verifier_agrees_to_the_last_bit_and_nothing_is_recorded(climbe
     assert climbed.run("audit").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_number_that_moved_and_stays_is_no_noise_and_named_in_its_units_and_in_percent(climbed: Project) -> None:
     drift("7")
     found = again(climbed, 5, 1)

@@ -132,6 +132,7 @@ def test_one_that_fails_is_told_harms_nothing_and_can_be_made_up_for(kept: Proje
     assert [len(record["pairs"]) for record in of_kind(kept, "settle")] == [3]
 
 
+@pytest.mark.slow
 def test_a_run_past_its_timeout_is_made_once_more_and_then_the_key_is_named(kept: Project) -> None:
     manifest = tomllib.loads(kept.manifest.read_text())
     kept.set_manifest({**manifest, "verify": [{**manifest["verify"][0], "timeout": 0.5}]})

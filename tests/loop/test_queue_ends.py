@@ -80,6 +80,7 @@ sleep 0.5
     assert len(tries_of(project.iterations())) == 4 and len(home("called").read_text().split()) == 4
 
 
+@pytest.mark.slow
 def test_calls_end_once_all_of_them_together_have_used_what_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +108,7 @@ def test_who_reports_no_dollars_holds_up_nobody_once_there_is_an_answer(tmp_path
     assert [attempt["reason"] for attempt in second["attempts"]] == ["moved"]  # so it began before the first record
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metric", "arguments", "reason"), [({"target": 11}, (), "target"), ({}, ("--until", "score>=11"), "until")]
 )
@@ -123,6 +125,7 @@ def test_a_target_that_one_reaches_ends_the_others_though_every_slot_is_taken(
     assert project.state()["stop_reason"] == reason
 
 
+@pytest.mark.slow
 def test_a_repair_that_ends_because_another_has_reached_the_target_is_paid_for(tmp_path: Path) -> None:
     agent = """\
 if [ $GOALSEEK_ITERATION = 2 ]; then until [ -e "$HOME/repairs" ]; do sleep 0.05; done
@@ -269,6 +272,7 @@ def test_a_request_to_stop_counts_also_where_it_comes_while_limits_are_looked_at
         assert opened.stop and opened.stop.reason == "asked"
 
 
+@pytest.mark.slow
 def test_another_number_of_benches_counts_once_all_that_are_under_way_have_ended(tmp_path: Path) -> None:
     judge = 'echo "$GOALSEEK_SLOT" >> "$HOME/measured"\n' + JUDGE
     project = begin(tmp_path / "repository", judge, parallel={"agents": 2, "benches": 2})

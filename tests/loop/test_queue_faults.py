@@ -12,6 +12,7 @@ from test_queue import MANIFEST, begin, tries_of
 from test_queue_ends import AGENT, WROTE
 
 
+@pytest.mark.slow
 def test_a_login_that_is_refused_in_one_slot_ends_the_others_and_loses_nothing(tmp_path: Path) -> None:
     refused = '[ $GOALSEEK_ITERATION = 2 ] && [ ! -e "$HOME/login" ] && { echo revoked >&2; exit 77; }\nsleep'
     project = begin(tmp_path / "repository", agent=AGENT.replace("sleep", refused, 1))

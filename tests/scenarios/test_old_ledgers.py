@@ -336,7 +336,7 @@ class TestGoingOn:
     @pytest.mark.parametrize("name", STORED)
     def test_an_iteration_under_way_is_gone_on_with_from_what_is_stored(self, old: Project, name: str) -> None:
         (record,) = climb_on(old, 1)
-        (answers,) = [note.split(" stored: ")[1] for note in record["notes"] if " stored: " in note]
+        (answers,) = [note.split(" stored answers: ")[1] for note in record["notes"] if " stored answers: " in note]
         assert answers == STORED[name]
 
     @pytest.mark.slow
