@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from goalseek.cli.registry import OPTIONS, usage_of
+from goalseek.cli.registry import OPTIONS, option_usage
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import ManifestFile, find, load, load_last_good, with_manifest_option
 from goalseek.values import to_plain
@@ -134,7 +134,7 @@ class Parser(argparse.ArgumentParser):
         text = super().format_help()
         if not self.example:
             return text
-        common = f"common options: {', '.join(map(usage_of, OPTIONS))} (see: goalseek --help --all)"
+        common = f"common options: {', '.join(map(option_usage, OPTIONS))} (see: goalseek --help --all)"
         return f"{text}\nexample:\n  {self.example}\n\n{common}\n"
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:

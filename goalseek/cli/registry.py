@@ -99,7 +99,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 """The options of every command, as argparse takes them."""
 
 
-def usage_of(option: str) -> str:
+def option_usage(option: str) -> str:
     return f"{option} {OPTIONS[option].get('metavar', '')}".rstrip()
 
 
@@ -135,10 +135,10 @@ def help_text(version: str, is_whole: bool) -> str:
         lines += ["", f"{group}:", *(f"  {name:<11} {COMMANDS[name][0]}" for name in names)]
     lines += ["", "options of every command, before or after its name:"]
     if is_whole:
-        lines += [f"  {usage_of(name):<16} {settings['help']}" for name, settings in OPTIONS.items()]
+        lines += [f"  {option_usage(name):<16} {settings['help']}" for name, settings in OPTIONS.items()]
         lines.append("")
     else:
-        lines += [f"  {', '.join(map(usage_of, OPTIONS))}", ""]
+        lines += [f"  {', '.join(map(option_usage, OPTIONS))}", ""]
         lines.append(f"`goalseek --help --all` lists all {len(COMMANDS)} commands, and explains these options.")
     lines.append("`goalseek COMMAND --help` explains one command, with an example.")
     return "\n".join([*lines, "`goalseek help` lists the pages of the guide.", f"goalseek {version}"])

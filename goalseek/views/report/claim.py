@@ -10,7 +10,7 @@ from goalseek.humanize import better_or_worse, format_distinct, format_number, f
 from goalseek.records import HoldoutRecord
 from goalseek.statistics.intervals import is_share
 from goalseek.values import Outcome, Reason
-from goalseek.views.report.figures import UNREADABLE_LINE, Climb, Label, Try
+from goalseek.views.report.figures import UNREADABLE_LINE, ClimbFigures, Label, Try
 
 
 class Claim(Struct, frozen=True):
@@ -39,7 +39,7 @@ _LOST = (
 )
 
 
-def claim_of(climb: Climb) -> Claim:
+def claim_of(climb: ClimbFigures) -> Claim:
     baseline, best, first = climb.baseline, climb.best, climb.first
     origin = ""
     if first and first.value is not None:
@@ -83,19 +83,19 @@ def describe_gain(before: float | None, after: float | None, direction: str, uni
     return f"{word} by {format_number(abs(gain), unit)}"
 
 
-def format_kept(climb: Climb) -> str:
+def format_kept(climb: ClimbFigures) -> str:
     """``3 kept of 12 tries``."""
     return f"{climb.keeps:,} kept of {climb.tried:,} {'try' if climb.tried == 1 else 'tries'}"
 
 
-def format_at_once(climb: Climb) -> str:
+def format_at_once(climb: ClimbFigures) -> str:
     """``4 measured at once, 7 moved to a newer tip, 2 outrun``; "" if no iterations overlapped."""
     outrun = sum(count for label, count in climb.counts.items() if label.reason == Reason.OUTRUN)
     counts = {"measured at once": climb.benches, "moved to a newer tip": climb.moved, "outrun": outrun}
     return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
 
 
-def _caution(climb: Climb) -> tuple[str, bool]:
+def _caution(climb: ClimbFigures) -> tuple[str, bool]:
     if climb.settled and not climb.is_settled:
         text = (
             "It was settled before the newest change was kept. The number shown is the one that decided about that "
@@ -123,7 +123,7 @@ class RejectedGroup(Struct, frozen=True):
     newest: list[Try]
 
 
-def rejected_groups(climb: Climb, most: int) -> list[RejectedGroup]:
+def rejected_groups(climb: ClimbFigures, most: int) -> list[RejectedGroup]:
     """The largest group first, each with its ``most`` newest tries."""
     groups = {
         label: RejectedGroup(label, count, [])

@@ -203,7 +203,7 @@ class ThinnedList:
             self._stride *= 2
 
 
-class Climb(Struct):
+class ClimbFigures(Struct):
     """The iterations under one ruler; ``best`` is the newest kept try, or the baseline.
 
     ``first`` is the first baseline of all, under another verifier or code. ``reverts`` counts kept tries that took one
@@ -263,7 +263,7 @@ class ReportFigures(Struct):
     """``climb`` is the one under the newest ruler, ``earlier`` are those before."""
 
     project: str = ""
-    climb: Climb = field(default_factory=Climb)
+    climb: ClimbFigures = field(default_factory=ClimbFigures)
     earlier: list[EarlierClimb] = field(default_factory=list)
     record_count: int = 0
     runs: int = 0
@@ -338,7 +338,7 @@ class ReportFigures(Struct):
                     span, values = (before.baseline.iteration, before.last), (before.baseline.value, before.best.value)
                     earlier = EarlierClimb(before.epoch, *span, *values, before.keeps)
                     self.earlier = [*self.earlier, earlier][-_LIST_MOST:]
-                self.climb = Climb(record.epoch, ruler, before.first or before.baseline)
+                self.climb = ClimbFigures(record.epoch, ruler, before.first or before.baseline)
         climb = self.climb
         if label not in climb.counts and len(climb.counts) >= _LABELS_MOST:
             label = Label(label.outcome, "others")

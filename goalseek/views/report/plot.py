@@ -14,7 +14,7 @@ from goalseek.humanize import format_distinct
 from goalseek.statistics.noise import NoiseState, scale_of, spread
 from goalseek.values import Outcome
 from goalseek.views.report.claim import format_kept
-from goalseek.views.report.figures import Climb, Try
+from goalseek.views.report.figures import ClimbFigures, Try
 
 WIDTH = 1000
 FLOOR = 350
@@ -68,7 +68,7 @@ class Plot(Struct, frozen=True):
         return f"{FLOOR * (1 - min(1.0, max(0.0, self.upward.place(value)))):.1f}"
 
 
-def plot_of(climb: Climb) -> Plot | None:
+def plot_of(climb: ClimbFigures) -> Plot | None:
     """None before the first measurement."""
     baseline = climb.baseline
     if baseline is None or baseline.value is None or climb.best is None:
