@@ -45,7 +45,7 @@ class Climb:
         if location.object_format != "sha1":
             message = f"{location.top}: GitPython cannot read {location.object_format} objects"
             raise GoalseekError(message, "goalseek show N --diff, and git itself, can", StopReason.REPOSITORY)
-        return Repo(location.git_dir, expand_vars=False)  # of a folder's name it would read `$X` as a variable
+        return Repo(location.git_dir, expand_vars=False)  # else it takes `$X` in a folder's name for a variable
 
     def commit(self, record: IterationRecord) -> Commit | None:
         """The candidate; None if the iteration has none. Raises what ``Repo.commit`` raises if git has lost it."""

@@ -130,7 +130,7 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
         command = ["sh", "-c", script, "sh", str(canary)]
         try:
             launch = _LAUNCHERS[name](view, command, {"PATH": os.defpath}, folder / "tree")
-            if name == "bubblewrap":  # which ends what it runs: the start of a reaper takes 0.1 s
+            if name == "bubblewrap":  # it ends its own programs; starting a reaper takes 0.1 s
                 done = process.run(launch.arguments, launch.environment, folder=launch.folder)
                 stdout, stderr, code = done.stdout, done.stderr, done.returncode
             else:
