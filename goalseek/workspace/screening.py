@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from goalseek.disk import read_content, read_regular
+from goalseek.disk import full_disk_error, read_content, read_regular
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, Objects, TreeReader
 from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, fold_name, looks_like_git, quote_path
@@ -200,6 +200,8 @@ class Screening(Struct):
                 return f"{quoted}: {why}"
             entry = self.files.entry(path)
         except OSError as error:
+            if full_disk_error(error):
+                raise
             return f"{quoted} cannot be read: {error.strerror}"
         if entry is None:
             return f"{quoted} is neither a file nor a link"
