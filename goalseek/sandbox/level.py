@@ -15,9 +15,7 @@ from goalseek import process
 from goalseek.disk import add_own
 from goalseek.errors import GoalseekError
 from goalseek.sandbox import bubblewrap, landlock, landlock_exec
-from goalseek.sandbox.bubblewrap import launch_in_bubblewrap
 from goalseek.sandbox.executables import resolve_links
-from goalseek.sandbox.landlock import launch_under_landlock
 from goalseek.sandbox.supervisor import Supervisor
 from goalseek.sandbox.view import Launch, Mount, View, read_setting
 from goalseek.values import StopReason
@@ -30,7 +28,7 @@ NOTHING_ENFORCED = (
     "it has the network",
     "it can reach your other programs: their sockets, their memory, their files",
 )
-_LAUNCHERS = {"bubblewrap": launch_in_bubblewrap, "landlock": launch_under_landlock}
+_LAUNCHERS = {"bubblewrap": bubblewrap.launch_in_bubblewrap, "landlock": landlock.launch_under_landlock}
 _UNTRUE = "the probe could read or write what it must not"
 _HINTS = (
     ("kernel/unprivileged_userns_clone", "0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
@@ -140,8 +138,7 @@ def _failure(name: Literal["bubblewrap", "landlock"]) -> str | None:
         except FileNotFoundError as error:
             return f"there is no program {error.filename or error}"
         except OSError as error:
-            is_refused = name == "landlock"  # by the kernel
-            return f"goalseek: cannot start sh: [Errno {error.errno}] {error.strerror}" if is_refused else str(error)
+            return str(error)
         if canary.read_text() != "secret\n" or b"secret" in stdout:
             return _UNTRUE
         if stdout != b"open\n" or not (folder / "tree" / "written").exists():

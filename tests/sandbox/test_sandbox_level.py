@@ -81,7 +81,7 @@ def test_without_both_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setitem(level._LAUNCHERS, "landlock", Mock(side_effect=OSError(errno.ENOSYS, "no Landlock")))
     found = probe()
-    reasons = ("bubblewrap: there is no program bwrap", "landlock: goalseek: cannot start sh: [Errno 38] no Landlock")
+    reasons = ("bubblewrap: there is no program bwrap", "landlock: [Errno 38] no Landlock")
     assert found == SandboxLevel("none", reasons)
     assert "it can read the repository, hidden files included, by its path" in found.not_enforced()
     with pytest.raises(GoalseekError, match="is not available here: there is no program bwrap") as refused:
