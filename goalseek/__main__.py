@@ -1,7 +1,5 @@
 """The entry point of ``goalseek`` and of ``python -m goalseek``."""
 
-from __future__ import annotations
-
 import signal
 import sys
 

@@ -25,8 +25,6 @@ around the logs before it was refused (project.opening). A new file replaces an 
 Reading follows no link either. In goalseek's own folders, permissions that lock the owner out are lifted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

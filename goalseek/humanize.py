@@ -1,7 +1,5 @@
 """Quantities as people write and read them: durations, sizes, shares, numbers, odds, ages and short lists."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Sequence

@@ -3,8 +3,6 @@
 No other module starts a trusted program; untrusted ones are started by ``sandbox.reaper``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

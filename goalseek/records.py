@@ -1,7 +1,5 @@
 """Records: the lines of ``results.jsonl``, a type for each kind, fields in the order of the line."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

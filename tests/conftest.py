@@ -1,7 +1,5 @@
 """Every test lives in a home of its own, with none of the user's git configuration, and leaves no process behind."""
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import gc

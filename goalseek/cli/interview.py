@@ -1,7 +1,5 @@
 """The questions that ``init`` asks at a terminal, and the reading of their answers."""
 
-from __future__ import annotations
-
 import os
 import posixpath
 import re

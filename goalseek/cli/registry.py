@@ -1,7 +1,5 @@
 """The table of commands, and the options that every command takes."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any

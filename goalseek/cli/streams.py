@@ -1,7 +1,5 @@
 """Standard streams that work when closed, full, hung up or in an encoding that lacks characters; questions there."""
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import errno

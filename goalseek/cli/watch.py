@@ -1,7 +1,5 @@
 """``status --watch``, which follows a climb from another terminal."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -3,8 +3,6 @@
 Nothing of them gets into a ref or a record.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path

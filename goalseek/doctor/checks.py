@@ -3,8 +3,6 @@
 No check runs the verifier. A fault refuses a climb, and fails ``doctor``, in the same words.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import urllib.request

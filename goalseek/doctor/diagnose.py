@@ -1,7 +1,5 @@
 """Diagnosis of a failing command: the sandbox, or a file that it does not see."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

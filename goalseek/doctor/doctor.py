@@ -1,7 +1,5 @@
 """The examination by ``doctor``: git, the manifest, every check, and a trial of the verifier."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import re

@@ -3,8 +3,6 @@
 A guess is only a default: a person sees it, or accepts it with ``--yes``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Notes on how well each verify command is isolated from the candidate that it judges."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence

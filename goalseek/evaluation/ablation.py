@@ -3,8 +3,6 @@
 Every run is recorded as it is made, so a killed ablation, or the same one again, makes only the missing runs.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """Comparison of two revisions, measured afresh in turn; and of a result with its base. It records nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Sequence

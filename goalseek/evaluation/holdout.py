@@ -1,7 +1,5 @@
 """The holdout: a metric that no decision uses, measured seldom. Each look is recorded as begun before it is made."""
 
-from __future__ import annotations
-
 from msgspec import structs
 
 from goalseek.errors import GoalseekError

@@ -1,7 +1,5 @@
 """Repeated measurements of unchanged code, for ``noise``: of a bare shell command, or of the incumbent."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -3,8 +3,6 @@
 Each measurement is recorded as it is made, so a killed settling makes only those that are missing.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from datetime import datetime

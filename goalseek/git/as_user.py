@@ -3,8 +3,6 @@
 Commits are made in a temporary work tree that ``git worktree list`` does not show; the checkout is only read.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

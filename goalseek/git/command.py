@@ -8,8 +8,6 @@
 ``git status`` in the checkout and ``promote``'s commits run under the user's whole configuration (``git_as_user``).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

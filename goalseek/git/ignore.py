@@ -3,8 +3,6 @@
 ``!src/vendor/**`` takes back although ``src/**`` matched the folder, and ``?`` is a character, not a byte.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Sequence

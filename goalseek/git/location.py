@@ -1,7 +1,5 @@
 """Where a repository is, in one call of git; and its other folders."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Applying a patch to a tree, and merging trees, as objects only: no file is written, no user's program runs."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -6,8 +6,6 @@ the refs, and later removes all that none of them named then, even if it was wri
 written there, linked into the repository's store, and linked again if that has lost it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

@@ -4,8 +4,6 @@ Nothing is pruned, no other pack is touched, and only loose copies of packed obj
 leaves every object readable, and the next call packs the same again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from msgspec import Struct, structs

@@ -3,8 +3,6 @@
 In memory, bytes that are not UTF-8 are surrogates; records have git's C-quoted form.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable

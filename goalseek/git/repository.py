@@ -1,7 +1,5 @@
 """The user's repository: revisions, refs, commits, status. Only objects and goalseek's own refs are written."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

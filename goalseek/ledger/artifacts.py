@@ -1,7 +1,5 @@
 """Artifact folders of iterations: pruning, archived attempts, files for people. Never touches records or commits."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -4,8 +4,6 @@ Only the secret that made a seal can check it. A record sealed with another one 
 difference: nobody can put one below a record that was sealed here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

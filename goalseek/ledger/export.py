@@ -1,7 +1,5 @@
 """Export of records as CSV, JSON lines or Parquet; the file is replaced atomically."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

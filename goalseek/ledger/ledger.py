@@ -3,8 +3,6 @@
 ``results.jsonl`` is a readable copy, repaired from the chain whenever the ledger is opened.
 """
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Iterator

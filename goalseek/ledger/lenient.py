@@ -1,7 +1,5 @@
 """Records for a report, also damaged ones or of a later version: a missing or unfit value is an empty one."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -3,8 +3,6 @@
 Lines are checked against git before the ledger's holder uses them.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

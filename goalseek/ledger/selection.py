@@ -1,7 +1,5 @@
 """Selection of iterations, without reading more of a long history than needed."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

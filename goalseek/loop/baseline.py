@@ -4,8 +4,6 @@ A candidate that cannot be finished (its checkpoints are gone, the ruler changed
 is recorded as interrupted first, and stays in the history with a revert commit.
 """
 
-from __future__ import annotations
-
 import contextlib
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """One invocation of a climb: whether it goes on, why it stops, and its report at the end."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

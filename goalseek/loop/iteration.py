@@ -1,7 +1,5 @@
 """One iteration of a climb: what belongs to it, and what its phases have given so far."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Slots, benches and the landing, each held by one iteration at a time, the oldest first."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -11,8 +11,6 @@ to be at. In a queue of one a rejected candidate and its revert are put on the b
 does not. A kill between the record and the refs is made good at the next start.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from goalseek.ledger.checkpoints import CheckpointName

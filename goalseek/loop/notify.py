@@ -1,7 +1,5 @@
 """Notification of a person: the program of ``[notify]`` gets each event as JSON on its standard input."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any, Literal
 

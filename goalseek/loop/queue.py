@@ -4,8 +4,6 @@ With one agent and one bench, iterations follow each other in the queue's thread
 baton lets one thread at a time run goalseek's own code; a thread releases it while it waits.
 """
 
-from __future__ import annotations
-
 import contextlib
 import contextvars
 import functools

@@ -4,8 +4,6 @@ git merges later keeps onto it. Nothing moves before the record exists, so a kil
 same command resumes from the stored measurements.
 """
 
-from __future__ import annotations
-
 from msgspec import structs
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Rejected

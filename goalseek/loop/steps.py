@@ -1,7 +1,5 @@
 """The steps of one iteration: a phase whose result is checkpointed is not run again."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Iterator

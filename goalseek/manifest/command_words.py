@@ -1,7 +1,5 @@
 """The words of a command line, and the rules that guess from them the programs and files that it runs or names."""
 
-from __future__ import annotations
-
 import functools
 import posixpath
 import re

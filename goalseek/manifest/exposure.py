@@ -1,7 +1,5 @@
 """The hidden files that candidate code can read, as far as the manifest tells."""
 
-from __future__ import annotations
-
 import contextlib
 import posixpath
 import re

@@ -1,7 +1,5 @@
 """Field forms of the manifest: the written form of each kind of value, its reading and checks, its JSON Schema."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

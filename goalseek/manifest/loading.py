@@ -3,8 +3,6 @@
 A checked manifest is cached beside the records by its digest, so commands that only look need not import pydantic.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

@@ -1,7 +1,5 @@
 """The numbers of proposals and measurements at once."""
 
-from __future__ import annotations
-
 from goalseek.manifest.tables import TIME_SOURCES, Manifest
 
 MOST_AUTO_AGENTS = 8

@@ -1,7 +1,5 @@
 """The rules between keys of a manifest that are valid by themselves."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Validation of a manifest: keys, types, values, rules between tables, and defaults. Errors name line and key."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

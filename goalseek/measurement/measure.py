@@ -3,8 +3,6 @@
 A bench that disappears during one is made again once: it lies in a cache that anybody may empty.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """The ruler: all that a number depends on beside the candidate, pinned with the baseline."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The verifier: a ruler's pinned commands, how each is run on the bench, and what its exit code means."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager

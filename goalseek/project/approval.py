@@ -3,8 +3,6 @@
 Questions are read from checkpoints, without a lock. An answer counts only for the run, candidate and verdict in it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 It is read afresh for each iteration, so a person can change manifest, program, prompts and directions meanwhile.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 from msgspec import Struct, structs

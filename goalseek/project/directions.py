@@ -1,7 +1,5 @@
 """What a person tells the agent: directions for some iterations, and ``program.md`` for all."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

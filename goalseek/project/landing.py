@@ -4,8 +4,6 @@ The record is written first, then tip and branch move. The next start completes 
 somebody else moved is refused, never overwritten.
 """
 
-from __future__ import annotations
-
 from goalseek.errors import GoalseekError
 from goalseek.git.repository import RefMove, RefMoved, Refs, candidate_commits, commit_lines, ref_moved_error
 from goalseek.ledger import artifacts

@@ -1,7 +1,5 @@
 """Opening a project: lock, cleanup after a kill, resuming or beginning a run, refusals."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

@@ -3,8 +3,6 @@
 Manifests of one name in two folders of a repository would share branch and records, so one folder has the name.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

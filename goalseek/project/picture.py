@@ -1,7 +1,5 @@
 """The picture of a run at work, in memory and in ``state.json``, for people and dashboards: never read to decide."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime

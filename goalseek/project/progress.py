@@ -1,7 +1,5 @@
 """The progress of a climb between two records, and the warnings about its numbers and budgets."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from itertools import islice

@@ -1,7 +1,5 @@
 """The ends of an invocation (not of the run): its own bounds, and a request to stop from another process."""
 
-from __future__ import annotations
-
 import json
 import operator
 import re

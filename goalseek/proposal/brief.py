@@ -3,8 +3,6 @@
 It has at most 32 KiB; its history is newest first and always has the best. ``manifest/brief.schema.json`` declares it.
 """
 
-from __future__ import annotations
-
 import functools
 import posixpath
 import shlex

@@ -3,8 +3,6 @@
 Credentials are redacted from its output before anybody sees it.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path

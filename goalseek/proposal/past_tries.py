@@ -3,8 +3,6 @@
 Data that no record has comes from the sealed checkpoints of the run folders, as far as they exist.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import re

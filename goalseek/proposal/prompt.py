@@ -3,8 +3,6 @@
 Text by others stands between two lines with the call's nonce, marked as data; nothing inside can end such a block.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 Each call is stored before its program starts: one without an answer was paid for too, and the next record is charged.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from itertools import islice

@@ -1,7 +1,5 @@
 """Parsing of a provider's answer: the block between two sentinel lines with this call's nonce; and the usage."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

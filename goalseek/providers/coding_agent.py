@@ -1,7 +1,5 @@
 """The provider of every preset: builds the command line, reads the answer, classifies failures, resumes sessions."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The provider ``command``: any program. Its prompt is on standard input; its edits are the candidate."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Credentials of coding agents: an API key, or the login of a subscription; their presence, and who pays."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """A preset: one coding agent described as data, which ``coding_agent`` runs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal

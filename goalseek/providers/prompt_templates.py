@@ -1,7 +1,5 @@
 """Prompt templates: the package's, or those of the user's folder; ``goalseek/guide/prompts.md`` is their manual."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """The registry of providers: builds them by name, also those of other packages, and checks consent before a run."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Iterable
 from pathlib import Path

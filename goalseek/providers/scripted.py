@@ -1,7 +1,5 @@
 """The provider ``scripted``: makes the edits of a script file, one a proposal. For tests, demos and new manifests."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import stat

@@ -4,8 +4,6 @@
 choice "rbf" "linear"``. Pure: bytes in, constants or bytes out. Only a literal's own characters are ever replaced.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -3,8 +3,6 @@
 Each call builds a study from the records' titles: the same history gives the same proposal in any process.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib.util

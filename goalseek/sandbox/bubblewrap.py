@@ -1,7 +1,5 @@
 """Programs under bubblewrap: an allow-list of mounts in an empty root; an unlisted path does not exist."""
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Editable installs of the repository itself: with them, every candidate would import the user's checkout."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

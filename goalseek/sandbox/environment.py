@@ -1,7 +1,5 @@
 """The environment variables of programs, refused launches, and the redaction of credentials in output."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The files that a command line's programs need beside the system's: links, interpreters and their installations."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 It lasts an iteration: APPLY resumes PLAN's session. A refresh token works once, so a renewed login must be kept.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

@@ -4,8 +4,6 @@ It stops access outside the view, tracing, TCP (version 4), abstract unix socket
 System V memory, message queues and keyrings. Nothing stops ``GAPS``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

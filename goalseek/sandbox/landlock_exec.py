@@ -4,8 +4,6 @@ The reaper calls it in its fork: the start of an interpreter takes longer than a
 ``--write PATH``, ``--no-tcp``, ``--scope-only``, ``--keep-owner-rights``.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -1,7 +1,5 @@
 """The sandbox level that works on this machine: tried once by a program that must not read a canary file."""
 
-from __future__ import annotations
-
 import functools
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """The sandbox policy of a project: its level, and the view of each of its programs."""
 
-from __future__ import annotations
-
 import fnmatch
 import hashlib
 import os

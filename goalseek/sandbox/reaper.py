@@ -3,8 +3,6 @@
 A process of its own: no caller of the library may become a subreaper. It ends with its channel, programs first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

@@ -4,8 +4,6 @@ Wald's sequential probability ratio test (1945), with Huber's clipping (1965) an
 Nothing is stored: records (``NoiseState``) and this candidate's runs decide, so a killed session goes on where it was.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Comparison of a candidate's runs with its incumbent's: gain, odds, the gain that was needed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Fixed seeds: whether runs agree to the last bit by chance, or because a candidate fixed its seed."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

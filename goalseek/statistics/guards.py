@@ -1,7 +1,5 @@
 """Bounds on values: whether one breaks a guard or leaves its valid range, as a sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from goalseek.humanize import format_distinct, format_number, parse_share

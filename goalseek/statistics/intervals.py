@@ -3,8 +3,6 @@
 It is unbiased, because no run that led to a decision counts.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

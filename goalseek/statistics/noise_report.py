@@ -1,7 +1,5 @@
 """Noise report of repeat runs of unchanged code: findings, the cost of noise in a climb, advice."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

@@ -4,8 +4,6 @@ Small gains may be recognized only together, and two halves may pay only togethe
 about twice as much if gains are many and small, and loses nothing if they are large (``tests/benchmarks/search.py``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice, takewhile
 

@@ -1,7 +1,5 @@
 """A panel at the bottom of a terminal that survives resizing, typing, ^Z and printed lines."""
 
-from __future__ import annotations
-
 import math
 import os
 import signal

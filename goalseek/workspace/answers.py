@@ -1,7 +1,5 @@
 """Notes on hidden answers in shared folders, and on scoring scripts, that candidate code can read."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import itertools

@@ -1,7 +1,5 @@
 """The verifier's bench: one tree per view of a commit (``sees``), cleaned before every command."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 from collections.abc import Iterator

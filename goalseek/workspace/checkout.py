@@ -3,8 +3,6 @@
 Equal files are not rewritten and changed ones get a new time, so that build tools see just the changes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import marshal
 import os

@@ -3,8 +3,6 @@
 Rules hold for new files (for agents' instructions also existing ones), unless scope.writable spells the name out.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Iterator

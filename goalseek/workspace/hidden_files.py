@@ -1,7 +1,5 @@
 """Hidden files of a folder outside the repository (``scope.hidden_from``), pinned by path, size and time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The screening of a change, in a folder or between two trees: files taken, left out or refused, with reasons."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -3,8 +3,6 @@
 git runs in ``workspace.git``, which no agent gets; ``.git`` mirrors it, so that no hook or setting of an agent runs.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable
 from pathlib import Path

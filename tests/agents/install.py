@@ -5,8 +5,6 @@ They come from the npm and PyPI registries, in the versions below, with a Node.j
 said which agents are missing), 1 for anything else.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ ground. ``goalseek/__init__.py`` and ``__main__.py`` may import anything, and no
 alone counts: who needs another's types knows it.
 """
 
-from __future__ import annotations
-
 import ast
 
 from source import PRODUCT, Module, Source

@@ -6,8 +6,6 @@ FOLDER is a checkout, this one by default. A string of the source counts if it h
 prompts and templates are pages of their own and are only named.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -1,7 +1,5 @@
 """What ``measure.py`` counts is there, and what only looks like it is not counted."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

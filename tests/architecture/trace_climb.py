@@ -10,8 +10,6 @@ as waiting for a program takes more turns or fewer. What an import runs, and goi
 as called by the module of ours that called that library.
 """
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import json

@@ -8,8 +8,6 @@ record is repeated, and one in a noisy metric. What is printed is seconds of the
 rounds, so that a machine that is busy says the same. What reads a whole ledger does so three times.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import os

@@ -8,8 +8,6 @@ these commands and ledgers in turn; medians are printed. What reads every record
 measured once, and may take no more memory for more of them.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

@@ -8,8 +8,6 @@ told when to do its next round; so a machine that is busy for a while is busy fo
 two rounds left out. Whether an iteration costs more the more were done, ``soak.py`` tells.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import cProfile

@@ -11,8 +11,6 @@ stores the phase's checkpoint and after that, and this program takes the climb t
 person, a machine or a kill may do is compared with a plain model, in random orders.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -8,8 +8,6 @@ the second part the tool is killed while a measurement runs, and called again: e
 no measurement followed are lost. Optuna proposes no edits; its trials are numbers that the metric does not depend on.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -13,8 +13,6 @@ while is busy for both; the median of the rounds is printed. What a short climb 
 processor, as it begins and ends like the long one.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

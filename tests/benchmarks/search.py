@@ -6,8 +6,6 @@ That script gives a policy the rejected tries of the present tip; here they beco
 PLAN asks it. The noise is what the rule of the same session knows of it, as in a climb.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Sequence

@@ -6,8 +6,6 @@ Wanted: memory, descriptors and children flat; no temporary folder left; loose o
 two packs; an iteration at the end costs what one at the beginning does. Every twentieth candidate is kept.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -8,8 +8,6 @@ climbs of a pair have the same landscape, moves and number of verifier runs. Pri
 the picture shows it over the runs.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

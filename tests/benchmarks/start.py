@@ -8,8 +8,6 @@ a machine that is busy for a while is busy for all. In milliseconds: the median 
 finding what its words need, fresh folders, the place, the start. Ends with 1 where a level adds more than is wanted.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

@@ -1,7 +1,5 @@
 """Cheats: patches that game the metric, tried by ``doctor``, hidden from the agent whatever the globs say."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The one registry of checks: what refuses a climb is a cross of doctor's, in the same words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

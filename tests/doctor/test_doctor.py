@@ -1,7 +1,5 @@
 """``goalseek doctor`` on real repositories: what it finds, what it costs, and what it leaves behind."""
 
-from __future__ import annotations
-
 import fcntl
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``doctor`` on a verifier that fails in the sandbox and works outside: it names the likely cause, and what to write."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Hidden files and answers that candidate code can read: said wherever the number is shown, and by doctor."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from typing import Any

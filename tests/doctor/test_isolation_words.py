@@ -1,7 +1,5 @@
 """How each verify command is kept apart, in words: what is believed on the candidate's word is named."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A command that fails because its tree lacks a path of the checkout: the path is named, with what to write."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The decision of an ablation, simulated: false kept changes among what goes home fall, and hardly any gain with them."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Collection, Iterator

@@ -1,7 +1,5 @@
 """The one program that measures trees outside iterations: the order, when it ends, what is recorded, and the seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path

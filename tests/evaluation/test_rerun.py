@@ -1,7 +1,5 @@
 """``goalseek audit --rerun N``: an old commit measured again with the pinned verifier, and held against its record."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What is claimed in the end: measured afresh, at a run's end and nowhere else; and the holdout, looked at seldom."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

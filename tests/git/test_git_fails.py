@@ -3,8 +3,6 @@
 The failing git is a program of that name, first on PATH: goalseek knows nothing of it.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

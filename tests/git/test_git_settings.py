@@ -1,7 +1,5 @@
 """Settings of git's: those that goalseek keeps hold as for git itself; hostile ones beside them run nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

@@ -1,7 +1,5 @@
 """A git process that ends under our hands: said as what it is, never taken for an answer or for somebody's doing."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The baton of a climb with several iterations at once: whatever a signal cuts short, one thread holds it, or none."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

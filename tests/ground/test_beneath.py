@@ -1,7 +1,5 @@
 """Whatever stands in a path's place, nothing is removed or written outside of goalseek's own folders."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Durations, sizes, percentages, numbers and moments as people write them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime

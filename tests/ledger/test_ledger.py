@@ -1,7 +1,5 @@
 """The records: sealed commits of a chain, and ``results.jsonl``, which can be written again from it."""
 
-from __future__ import annotations
-
 import json
 import os
 from itertools import product

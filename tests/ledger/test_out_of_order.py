@@ -1,7 +1,5 @@
 """The records of several iterations under way at once: numbers do not rise, and a loser's base may be an older one."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable, Iterator

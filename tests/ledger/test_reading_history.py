@@ -1,7 +1,5 @@
 """``results.jsonl`` as it is read: from either end, by its index, and from a snapshot that fits it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterable
 from pathlib import Path

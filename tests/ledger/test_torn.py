@@ -1,7 +1,5 @@
 """``results.jsonl`` torn, emptied, removed, padded: the same records afterwards, or a stop that says the way on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``[approve]``: a verdict waits for your approval, at a terminal or by ``approve`` and ``decline``."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

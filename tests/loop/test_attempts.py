@@ -1,7 +1,5 @@
 """Which attempt of an iteration comes next, and which one its record is about."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import cast
 

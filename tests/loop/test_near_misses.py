@@ -1,7 +1,5 @@
 """Near misses tried together: git merges them, nobody is asked, and all else is as for any other candidate."""
 
-from __future__ import annotations
-
 import csv
 import os
 import threading

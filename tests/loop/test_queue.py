@@ -1,7 +1,5 @@
 """Several iterations at once: agents propose, benches measure, and one at a time lands on the tip."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How several iterations at once end, at limits or by a request; what is measured alone waits for them."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What becomes of several iterations at once when one fails, or a kill or a signal ends them all."""
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The landing of several iterations at once: a reviewer looks at what will land, and a person is asked about it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """``goalseek revert``: a kept change leaves the tip on a person's word, and what was kept after it stays."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tomllib

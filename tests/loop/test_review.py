@@ -3,8 +3,6 @@
 Where that word is CHANGES_REQUESTED, it goes back to the author, and what he makes of it is measured again.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

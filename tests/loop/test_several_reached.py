@@ -1,7 +1,5 @@
 """Several at once, simulated and at work: short runs of the two benchmarks, with fixed seeds and wide margins."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import landings

@@ -1,7 +1,5 @@
 """Who proposes after a plateau: in records, after kills, where one is closed, and in what is shown."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The rule at work: baseline, candidate and incumbent run in turn, and what a record then tells."""
 
-from __future__ import annotations
-
 import random
 import re
 from statistics import median

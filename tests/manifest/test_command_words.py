@@ -1,7 +1,5 @@
 """The words of a command: one reading for the lint, the sandbox, the ruler and the questions of ``init``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """How many proposals and measurements a manifest has at once, and what each bench is told."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The published JSON Schemas: as the types are, and true of what goalseek writes; each key of the manifest explained."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

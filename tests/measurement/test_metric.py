@@ -1,7 +1,5 @@
 """One number out of what a measurement left: finite, or refused with the contract's reason."""
 
-from __future__ import annotations
-
 import json
 import math
 

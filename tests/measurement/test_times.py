@@ -1,7 +1,5 @@
 """A number that is a time: whose it is, and that it is the time of something which depends on the candidate."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What candidate code leaves behind ends neither a run nor in a place of the user's, and is never the judge's number."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

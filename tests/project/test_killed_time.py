@@ -1,7 +1,5 @@
 """The time of a phase that was killed or interrupted counts: for the record of that phase, for status, for the limits."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time

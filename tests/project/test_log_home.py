@@ -1,7 +1,5 @@
 """``log.home = "."``: records and artifacts beside the manifest, where the user's own files are as well."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """A file that may not be written, or that nobody may read, is the machine's to mend and no bug."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

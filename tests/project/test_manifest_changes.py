@@ -2,8 +2,6 @@
 goes on; no two of them send the user to each other.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Two folders of one repository whose manifests have one name: their climbs are never mixed."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

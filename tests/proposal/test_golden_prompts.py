@@ -3,8 +3,6 @@
 They are written anew by ``python tests/proposal/test_golden_prompts.py``; read the difference before it is committed.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import tempfile

@@ -4,8 +4,6 @@
 makes of a refusal, ``test_fallback.py`` shows.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

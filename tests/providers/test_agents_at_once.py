@@ -1,7 +1,5 @@
 """Several agents of one climb at once: a login that they share, kills, closed services, repairs and recordings."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 What an agent prints or leaves behind can be anything: it is read as well as it can be, and never stops the run.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Logins: which one is found, how a HOME holds it and gives a renewed one back, and how credentials are redacted."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

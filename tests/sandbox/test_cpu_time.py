@@ -1,7 +1,5 @@
 """The processor time of a command, taken by its reaper: with its children, and with those that nobody waits for."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Other checkouts of the repository hold its hidden files too: no program sees them, wherever they lie."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

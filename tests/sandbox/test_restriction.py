@@ -1,7 +1,5 @@
 """The reaper restricts what it starts: never half, and what outlives its command gets no word in the measurement."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -3,8 +3,6 @@
 Each try has a control: the same at ``mode = "none"``, where it succeeds.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Clones that fetched ``refs/goalseek/*``: they look, audit, climb on, and what they climbed can be fetched back."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

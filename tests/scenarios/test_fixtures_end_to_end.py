@@ -1,7 +1,5 @@
 """Each fixture climbs as its own words say, through real commits and reverts, and leaves its user alone."""
 
-from __future__ import annotations
-
 import math
 import random
 import tomllib

@@ -4,8 +4,6 @@ Filled beforehand but for some pages, by somebody else in the middle of a phase,
 measurement, and the run goes on. Then, without such a file system, by system calls that fail.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -5,8 +5,6 @@ killed, its process group, everything of this home, or a git alone; or a tracer 
 that goalseek started, and after a random one the group is killed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

@@ -5,8 +5,6 @@ thing that it stores, and runs again: records, branch, refs, artifacts, and what
 be those of the undisturbed climb. Only a call whose answer was not stored yet may be made again.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """SIGKILL of a climb with four iterations at once, and what the commands after it make of what it has left."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import time

@@ -4,8 +4,6 @@ They lie beside this file as they were made then, and are never made anew for a 
 goalseek is imported here: this holds whatever its modules are called.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import tarfile

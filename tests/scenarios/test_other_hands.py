@@ -1,7 +1,5 @@
 """Other hands in the repository: each does no harm, or is a stop that names what happened and the way on."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """An overnight rehearsal: the model server rate-limits, dies, refuses a key, hangs, and comes back; the climb goes on."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the pages of the guide print about providers, reports, promoting and Python works as printed."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Set-ups that people have, each climbed through the real command line; what they need is installed by name in CI."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

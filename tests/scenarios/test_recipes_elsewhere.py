@@ -1,7 +1,5 @@
 """The guide's recipes for people and machines that take over from each other, run line by line as printed."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The guide's recipes that print a manifest, climbed as printed: a graphics card, a warm build, a hidden test set."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

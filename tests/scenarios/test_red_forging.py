@@ -5,8 +5,6 @@ the audit, or was never read: all but what is sealed with the user's own secret,
 is the control of the others: the same forgery, believed.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Each plant is laid out once by hand too, where ordinary programs fall for it: git in that folder, pytest, Python, cp.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -4,8 +4,6 @@ An attack counts as stopped only because the same script succeeds somewhere unpr
 where that stops it too, run by hand without goalseek. One climb a level plays all attacks, one an iteration.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

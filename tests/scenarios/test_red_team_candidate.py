@@ -5,8 +5,6 @@ sees hidden files and outputs only. An attack counts as stopped only because the
 ``mode = "none"``, in a verifier that sees both, or by hand, where the three commands run without goalseek.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shlex

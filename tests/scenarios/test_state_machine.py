@@ -3,8 +3,6 @@
 Undisturbed steps run in this process; what is killed, and what somebody else does meanwhile, is the real command line.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

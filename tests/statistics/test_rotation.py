@@ -1,7 +1,5 @@
 """Whose turn it is, as records alone say it, and how the gains of kept changes add up."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Stacking: which near misses of one tip are tried together, from records alone."""
 
-from __future__ import annotations
-
 import time
 from itertools import islice
 from typing import Any

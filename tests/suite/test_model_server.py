@@ -1,7 +1,5 @@
 """The model server for tests, asked as each interface asks; that real agents understand it is shown elsewhere."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

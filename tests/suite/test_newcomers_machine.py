@@ -1,7 +1,5 @@
 """The suite itself: what it says where programs are missing, what it forbids, and what it leaves when it is cut."""
 
-from __future__ import annotations
-
 import ast
 import os
 import signal

@@ -1,7 +1,5 @@
 """Small real repositories for the commands that begin a project: doctor, init and demo."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

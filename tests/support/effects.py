@@ -4,8 +4,6 @@ An effect makes, renames or removes a file or a folder, opens a file to write it
 does and where, without what differs from run to run: names of objects, numbers of processes.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

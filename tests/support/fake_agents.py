@@ -1,7 +1,5 @@
 """Small programs that are called and answer as the real command-line agents do, for tests without a network."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """A fixture of the package as the repository of somebody who is in the middle of something else."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -6,8 +6,6 @@ for the disk: a process can be killed at any time, but no test cuts the power. A
 once.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import json

@@ -1,7 +1,5 @@
 """What scenario tests need of goalseek's inside. They name none of it: a change within goalseek changes this file."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from pathlib import Path

@@ -5,8 +5,6 @@
 writes the published pages again, after ``schemas.py`` has written the schema.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Climbs that are killed, and what a person has after them: the same as if nothing had been."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -3,8 +3,6 @@
 What is kept depends on who was first, so they are not compared with an undisturbed climb.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

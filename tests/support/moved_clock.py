@@ -1,7 +1,5 @@
 """A clock that jumps while goalseek waits: a climb in this process passes hours in a moment, its agents do not."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import time

@@ -3,8 +3,6 @@
 As a program it prints the packages that are missing here. It needs nothing beyond Python itself.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import os

@@ -1,7 +1,5 @@
 """Records of nights that never were, by the contract's names: for views that must hold with any number of them."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Sessions of the rule under noise, with the records that they leave."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

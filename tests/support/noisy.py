@@ -1,7 +1,5 @@
 """A metric under noise: no two runs of one tree are the same."""
 
-from __future__ import annotations
-
 from project import home
 
 METRIC = {"direction": "maximize", "query": "score"}

@@ -1,7 +1,5 @@
 """The README and the pages of the guide: their blocks, and the commands of goalseek that they have a person type."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import textwrap

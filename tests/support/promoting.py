@@ -1,7 +1,5 @@
 """A climb that is made once, and copied for each test: five iterations by an agent, of which 1, 3 and 5 were kept."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from project import FILES, Project

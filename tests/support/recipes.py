@@ -1,7 +1,5 @@
 """The guide's recipes, taken from it as printed, and the home in which they run: goalseek is in its ``.local/bin``."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

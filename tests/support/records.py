@@ -1,7 +1,5 @@
 """Records as a climb would write them, for tests that only read them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """A project whose author plays edits and whose reviewer plays words; both keep the prompts that they got."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Mapping

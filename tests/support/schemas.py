@@ -5,8 +5,6 @@
 writes the published files again, but for that of the brief, which no type declares.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import itertools

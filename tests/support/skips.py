@@ -1,7 +1,5 @@
 """A plugin: a test that is marked with what it needs is skipped without it, and the run ends with what to install."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A climb whose number is a sum over files of its own for each change, so that git can take any of them out again."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``log`` and ``show`` as a person sees them, on generated records: columns, widths, colours, times, exports."""
 
-from __future__ import annotations
-
 import builtins
 import csv
 import io

@@ -1,7 +1,5 @@
 """What ``goalseek noise`` says and draws, for values whose figures are known."""
 
-from __future__ import annotations
-
 import io
 import random
 import unittest.mock

@@ -1,7 +1,5 @@
 """The rows of the panel: what each says at every moment of a climb, and that they fit whatever is in them."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

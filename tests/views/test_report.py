@@ -1,7 +1,5 @@
 """``goalseek report``: what the page, the plot and the text for a pull request say, and that nothing in them runs."""
 
-from __future__ import annotations
-
 import base64
 import gc
 import hashlib

@@ -3,8 +3,6 @@
 Pictures at phone and desktop width, light and dark, are left in pytest's folder to be looked at.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Texts for a terminal: colours that can be read on white and on black, cut lines, no character that acts."""
 
-from __future__ import annotations
-
 import pytest
 
 from goalseek.views.terminal_text import CODES, OUTCOME_COLORS, one_line, replace_unprintable

@@ -1,7 +1,5 @@
 """The screening of a change: every refusal and its reason, alike for a folder and for the difference of two trees."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """``goalseek approve``: the answer for the iteration that waits for approval; ``decline`` gives the other one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from goalseek import locks

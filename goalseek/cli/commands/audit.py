@@ -1,7 +1,5 @@
 """``goalseek audit``: checks the records against git and the seals; ``--rebuild`` restores ``results.jsonl``."""
 
-from __future__ import annotations
-
 from goalseek.cli.options import Options, Parser
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation.rerun import rerun

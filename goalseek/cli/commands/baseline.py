@@ -1,7 +1,5 @@
 """``goalseek baseline``: a new baseline, and with it a new ruler."""
 
-from __future__ import annotations
-
 from goalseek.cli.options import Options, Parser, add_committed_option
 from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.loop.baseline import measure_baseline, resolve_source

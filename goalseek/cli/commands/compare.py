@@ -1,7 +1,5 @@
 """``goalseek compare``: two revisions measured alternately: which is better, by how much, how sure."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Sequence

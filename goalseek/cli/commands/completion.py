@@ -1,7 +1,5 @@
 """``goalseek completion``: completion scripts for bash, zsh and fish, generated from the commands' parsers."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 

@@ -1,7 +1,5 @@
 """``goalseek decline``: the change of the iteration that waits for approval is reverted."""
 
-from __future__ import annotations
-
 from goalseek.cli.commands import approve
 from goalseek.cli.options import Parser, add_why_option
 

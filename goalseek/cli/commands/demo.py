@@ -1,7 +1,5 @@
 """``goalseek demo``: a new repository from a fixture that comes with goalseek, a baseline and a climb in it."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

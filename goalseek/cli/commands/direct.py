@@ -1,7 +1,5 @@
 """``goalseek direct``: directions for the agent, from the next iteration on: add, list or drop one."""
 
-from __future__ import annotations
-
 from goalseek.cli.options import Options, Parser
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import load_standing

@@ -1,7 +1,5 @@
 """``goalseek doctor``: checks of a project before it runs unattended, each failure with its remedy."""
 
-from __future__ import annotations
-
 import sys
 
 from goalseek.cli.options import Options, Parser, add_committed_option

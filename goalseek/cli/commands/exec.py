@@ -1,7 +1,5 @@
 """``goalseek exec``: a command, or a shell, in the tree, sandbox and environment of the agent or the verifier."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """``goalseek help``: the topics of the guide, one of its pages, or a key of the manifest."""
 
-from __future__ import annotations
-
 import re
 import sys
 import textwrap

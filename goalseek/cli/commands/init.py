@@ -1,7 +1,5 @@
 """``goalseek init``: a manifest from a few answers, after one measurement; or a complete example to start from."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

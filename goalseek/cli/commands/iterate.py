@@ -1,7 +1,5 @@
 """``goalseek iterate``: one iteration, a number of them, or until a limit; also in the background (``--detach``)."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time

@@ -1,7 +1,5 @@
 """``goalseek log``: the iterations, a line each, oldest first, streamed; or an export to a file."""
 
-from __future__ import annotations
-
 import sys
 import time
 from datetime import UTC, datetime

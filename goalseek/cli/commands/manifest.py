@@ -1,7 +1,5 @@
 """``goalseek manifest``: the manifest with all its defaults, or the JSON Schemas."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``goalseek noise``: the spread of the metric over repeated measurements of unchanged code, or of any command."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """``goalseek promote``: the kept changes as commits of the user, on a branch or as a patch; or a preview of them."""
 
-from __future__ import annotations
-
 import contextlib
 import shlex
 from collections.abc import Callable, Set

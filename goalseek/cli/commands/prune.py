@@ -1,7 +1,5 @@
 """``goalseek prune``: removes workspaces, benches and old artifacts; never records or commits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from goalseek.cli.options import Options, Parser

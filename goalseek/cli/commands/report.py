@@ -1,7 +1,5 @@
 """``goalseek report``: the report as an HTML page, or as Markdown for a pull request."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``goalseek revert``: a kept change leaves the tip."""
 
-from __future__ import annotations
-
 from goalseek.cli.options import Options, Parser, add_why_option
 from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.loop.invocation import recording_end

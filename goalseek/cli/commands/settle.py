@@ -1,7 +1,5 @@
 """``goalseek settle``: baseline and best measured afresh in turn; their difference is what may be claimed."""
 
-from __future__ import annotations
-
 from goalseek.cli.options import Options, Parser
 from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.evaluation.settle import settle_on_request

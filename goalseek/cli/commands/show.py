@@ -1,7 +1,5 @@
 """``goalseek show``: one record in full, or its artifacts: patch, plan, prompts, output, files."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime

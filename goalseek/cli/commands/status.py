@@ -1,7 +1,5 @@
 """``goalseek status``: the state of the climb (best, last, spend, warnings), and what to do next."""
 
-from __future__ import annotations
-
 from goalseek.cli.options import Options, Parser
 from goalseek.git.location import locate
 from goalseek.humanize import at_least, format_distinct, format_dollars, format_duration, format_number

@@ -1,7 +1,5 @@
 """``goalseek step``: one phase of an iteration, then stop and name the next."""
 
-from __future__ import annotations
-
 from goalseek.cli.options import Options, Parser, add_proposer_options
 from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.errors import GoalseekError, LimitReached, Paused

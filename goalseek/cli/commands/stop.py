@@ -1,7 +1,5 @@
 """``goalseek stop``: the run at work ends after its iteration, or at once where it waits for its provider."""
 
-from __future__ import annotations
-
 from goalseek.cli.options import Options, Parser
 from goalseek.humanize import format_duration
 from goalseek.ledger.checkpoints import Flight

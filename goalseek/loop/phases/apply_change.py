@@ -4,8 +4,6 @@ The workspace is restored afterwards, so an edit outside the scope never gets in
 a move to another tip, a revert) is screened too, and needs no workspace.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """COMMIT: the change becomes the candidate's commit on top of the incumbent, and stays reachable for ever."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from goalseek.errors import Rejected

@@ -4,8 +4,6 @@ A reviewer is asked only about a candidate that would be kept, so it cannot over
 effect before the person who is asked has answered.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping
 

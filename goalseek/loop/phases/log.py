@@ -1,7 +1,5 @@
 """LOG: the record of the iteration. It counts only once it is committed to the ledger; files for people follow."""
 
-from __future__ import annotations
-
 from msgspec import structs
 
 from goalseek._version import __version__

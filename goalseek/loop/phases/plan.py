@@ -4,8 +4,6 @@ git alone makes a stack, of rejected near misses of the tip, and moves a change 
 is a pure function of the records, so a killed iteration chooses the same one again.
 """
 
-from __future__ import annotations
-
 from itertools import takewhile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """READ_CONTEXT: everything that a proposal may know, and the state of git and the machine before it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from itertools import islice

@@ -3,8 +3,6 @@
 The rule is asked before each measurement whether it needs another one; its last answer is the verdict.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The preset of aider. It always exits with 0 and declares no error: without tokens of output there is no answer."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec import structs

@@ -1,7 +1,5 @@
 """The preset of Claude Code, ``claude``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import structs

@@ -1,7 +1,5 @@
 """The preset of Codex, ``codex``."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The preset of the Gemini CLI, ``gemini``."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import islice

@@ -1,7 +1,5 @@
 """The preset of mini-swe-agent, ``mini``. Without a terminal it always runs its model's commands without asking."""
 
-from __future__ import annotations
-
 import re
 
 from msgspec import structs

@@ -1,7 +1,5 @@
 """The preset of opencode. Its model is written PROVIDER/MODEL, and an endpoint is that provider's."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

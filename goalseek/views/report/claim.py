@@ -1,7 +1,5 @@
 """The words of the report: the claim at its head, how far to trust it, and the labels of the records."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from msgspec import Struct

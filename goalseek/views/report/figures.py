@@ -1,7 +1,5 @@
 """The figures of the report: a fold over any number of records, bounded in size, with printable texts only."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import re

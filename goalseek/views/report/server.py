@@ -1,7 +1,5 @@
 """The server of the live report, on loopback: read-only, under an address with a secret in it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import secrets

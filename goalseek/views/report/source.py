@@ -1,7 +1,5 @@
 """The source of a report: this project's records and patches, or a copy of ``results.jsonl`` from another machine."""
 
-from __future__ import annotations
-
 import gc
 import math
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 What an attack got is printed as ``LOOT`` and JSON, unless it can be seen from outside.
 """
 
-from __future__ import annotations
-
 import glob
 import json
 import os

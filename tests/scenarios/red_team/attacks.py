@@ -1,7 +1,5 @@
 """What a red team tries: one shape for an agent's attacks and for those of candidate code, and what each comes to."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass

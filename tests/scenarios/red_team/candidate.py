@@ -3,8 +3,6 @@
 What an attack got is printed as ``LOOT`` and JSON. What a later command finds or runs of it prints ``PLANTED`` itself.
 """
 
-from __future__ import annotations
-
 import atexit
 import importlib.util
 import json

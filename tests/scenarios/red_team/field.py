@@ -1,7 +1,5 @@
 """What both halves of the red team play on: a field with all they are after, and ways to see what an attack got."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

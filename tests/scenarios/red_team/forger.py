@@ -1,7 +1,5 @@
 """An agent that forges what goalseek stored: its arguments are attacks, one for each iteration. 999 is its number."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -3,8 +3,6 @@
 What is planted leaves a file in the folder of ``PLACES``, or makes the number 999, once somebody runs or obeys it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -4,8 +4,6 @@ Every attack declares at which levels it succeeds; the slow tests play it at eac
 counted here is what they found. ``python tests/scenarios/red_team/table.py`` writes it there.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Anthropic's Messages: POST /v1/messages."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator, Mapping

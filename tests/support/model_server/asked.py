@@ -1,7 +1,5 @@
 """What was asked of the model server and what it answers, without the forms of any one interface."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping

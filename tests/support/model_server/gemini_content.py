@@ -1,7 +1,5 @@
 """Gemini's generateContent and streamGenerateContent: POST /v1beta/models/MODEL:METHOD."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The moves of a script: what the model server does when it is asked something new."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

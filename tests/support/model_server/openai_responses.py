@@ -1,7 +1,5 @@
 """OpenAI's Responses: POST /v1/responses."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator, Mapping

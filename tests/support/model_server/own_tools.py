@@ -1,7 +1,5 @@
 """An edit made with the tools that an agent offers: its shell where it has one, else its way to write a file."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ Claude Code prints, as far as anybody reads that. It never tries again by itself
 as a program of one's own does.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
