@@ -12,9 +12,7 @@ from goalseek.values import Usage
 
 MOST = 10**15  # above any count of tokens, dollars or seconds
 _MOST_TEXT = 300
-RATE_LIMITED = 429
-_AUTH = (401, 402, 403, 407)
-_TRANSIENT = (408, 409, 425)
+TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
 Kind = Literal["rate_limited", "auth", "transient", "later", "timeout", "crashed", "undeclared"]
 
 
@@ -91,20 +89,32 @@ class Preset(Struct, frozen=True):
     version: tuple[str, ...] = ("--version",)
 
 
+LITELLM_VARIABLES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("PYTHON_DOTENV_DISABLED", "1", ()),
+    ("OPENAI_API_BASE", "{endpoint}/v1", ("endpoint",)),
+    ("ANTHROPIC_BASE_URL", "{endpoint}", ("endpoint",)),
+)
+
+
+def kinds_by_name(names: Mapping[Kind, str]) -> dict[str, Kind]:
+    """The kind of each error that an agent declares, from a text of names for each kind."""
+    return {name: kind for kind, text in names.items() for name in text.split()}
+
+
 def kind_of(status: object, name: str = "", kinds: Mapping[str, Kind] = {}) -> Kind:
     """The kind of an error by its HTTP status, or else by the name that declares it; "crashed" if that is unknown."""
     if not isinstance(status, int):
         return kinds.get(name, "crashed") if name else "undeclared"
-    if status == RATE_LIMITED:
+    if status == 429:
         return "rate_limited"
-    if status in _AUTH:
+    if status in (401, 402, 403, 407):
         return "auth"
-    return "transient" if status in _TRANSIENT or 500 <= status < 600 else "crashed"
+    return "transient" if status in (408, 409, 425) or 500 <= status < 600 else "crashed"
 
 
-def usage_of(whole: int, cached: int, output: int, cost: float | None = None) -> Usage:
+def usage_of(whole: int, cached: int, output: int) -> Usage:
     """The usage of an agent whose ``whole`` input includes the ``cached`` tokens."""
-    return Usage(max(whole - cached, 0), cached, output, cost)
+    return Usage(max(whole - cached, 0), cached, output)
 
 
 def json_or_none(text: str | bytes) -> Any:

@@ -92,10 +92,6 @@ class Constant(Struct, frozen=True):
     end: int
 
 
-class _BadMark(Exception):
-    """With the fault and its remedy."""
-
-
 def find_constants(path: str, content: bytes) -> tuple[Constant, ...]:
     """The marked constants of one file, in order. Raises GoalseekError with file, line and remedy."""
     if b"goalseek:" not in content:
@@ -118,10 +114,11 @@ def find_constants(path: str, content: bytes) -> tuple[Constant, ...]:
             name = _name(region[:start]) or f"line{line}"
             constant = Constant(path, line, name, domain, value, region_start + start, region_start + end)
             if earlier := next((other for other in constants if other.name == constant.name), None):
-                raise _BadMark(f"{constant.name} is marked in line {earlier.line} already", "give one another name")
-        except _BadMark as error:
-            what, right = error.args
-            raise GoalseekError(f"{quote_path(path)}:{line}: {what}", right) from None
+                raise GoalseekError(
+                    f"{constant.name} is marked in line {earlier.line} already", "give one another name"
+                )
+        except GoalseekError as error:
+            raise GoalseekError(f"{quote_path(path)}:{line}: {error.message}", error.hint) from None
         constants.append(constant)
     return tuple(constants)
 
@@ -166,30 +163,36 @@ def _domain(specification: str) -> Domain:
         while rest[position:].strip():
             match = _OPTION.match(rest, position)
             if not match:
-                right = 'write them as "A" "B", without quotes inside'
-                raise _BadMark(f"cannot read the choices {rest.strip()!r}", right)
+                hint = 'write them as "A" "B", without quotes inside'
+                raise GoalseekError(f"cannot read the choices {rest.strip()!r}", hint)
             options.append(match[1] or match[2] or match[3])
             position = match.end()
         if len(set(options)) < 2 or len(set(options)) < len(options):
-            raise _BadMark("a choice needs at least two different values", 'write choice "A" "B"')
+            raise GoalseekError("a choice needs at least two different values", 'write choice "A" "B"')
         return Domain("choice", options=tuple(options))
     if kind not in _READERS:
-        raise _BadMark(f"unknown kind {kind!r} of mark", _FORMS)
+        raise GoalseekError(f"unknown kind {kind!r} of mark", _FORMS)
     match = re.fullmatch(r"\s*(\S+?)\s*\.\.\s*(\S+)(?:\s+(log)|\s+step\s+(\d+))?\s*", rest)
     if not match or (match[4] and kind == "float"):
-        raise _BadMark(f"cannot read the mark {specification!r}", _FORMS)
+        raise GoalseekError(f"cannot read the mark {specification!r}", _FORMS)
     low, high = (Domain(kind).read(text) for text in (match[1], match[2]))
     if not isinstance(low, int | float) or not isinstance(high, int | float):
-        raise _BadMark(f"{match[1]}..{match[2]} are not two numbers of kind {kind}", _FORMS)
+        raise GoalseekError(f"{match[1]}..{match[2]} are not two numbers of kind {kind}", _FORMS)
     if not (math.isfinite(low) and math.isfinite(high)) or (kind == "int" and max(abs(low), abs(high)) > _EXACT):
-        raise _BadMark(f"the range {match[1]}..{match[2]} is too wide", "write finite bounds, integers within 2**53")
+        raise GoalseekError(
+            f"the range {match[1]}..{match[2]} is too wide", "write finite bounds, integers within 2**53"
+        )
     if low >= high:
-        raise _BadMark(f"the range {match[1]}..{match[2]} is empty", "write the lower bound first, then a higher one")
+        raise GoalseekError(
+            f"the range {match[1]}..{match[2]} is empty", "write the lower bound first, then a higher one"
+        )
     if match[3] and low <= 0:
-        raise _BadMark(f"a range with log cannot start at {match[1]}", "write a lower bound above 0, or leave out log")
+        raise GoalseekError(
+            f"a range with log cannot start at {match[1]}", "write a lower bound above 0, or leave out log"
+        )
     step = int(match[4] or 1)
     if match[4] and not 1 <= step <= high - low:
-        raise _BadMark(f"step {step} does not fit into {match[1]}..{match[2]}", "write a step of at least 1")
+        raise GoalseekError(f"step {step} does not fit into {match[1]}..{match[2]}", "write a step of at least 1")
     return Domain(kind, low, high, bool(match[3]), step)
 
 
@@ -198,7 +201,9 @@ def _number(region: str, domain: Domain) -> tuple[int, int, Value]:
         value = domain.read(match[1])
         if value is not None:
             return match.start(1), match.end(1), value
-    raise _BadMark(f"no {domain.kind} value before the mark", f"write the value on the mark's line, such as {EXAMPLE}")
+    raise GoalseekError(
+        f"no {domain.kind} value before the mark", f"write the value on the mark's line, such as {EXAMPLE}"
+    )
 
 
 def _choice(region: str, domain: Domain) -> tuple[int, int, Value]:
@@ -207,14 +212,14 @@ def _choice(region: str, domain: Domain) -> tuple[int, int, Value]:
     bare = [match.span() for match in _BARE.finditer(outside)]
     spans = sorted(quoted + bare)
     if not spans:
-        raise _BadMark("no value before the mark", "write the value on the mark's line, quoted or as one word")
+        raise GoalseekError("no value before the mark", "write the value on the mark's line, quoted or as one word")
     allowed = [span for span in spans if domain.holds(region[slice(*span)])]
     start, end = (allowed or quoted or bare)[-1]
     if (start, end) in bare and not all(_BARE.fullmatch(option) for option in domain.options):
-        raise _BadMark("one of the choices is not a single word, and the value is not quoted", "quote the value")
+        raise GoalseekError("one of the choices is not a single word, and the value is not quoted", "quote the value")
     if not allowed:
         problem = f"the value {region[start:end]!r} is not among the choices, {domain}"
-        raise _BadMark(problem, "change the value, or the mark so that it holds the value")
+        raise GoalseekError(problem, "change the value, or the mark so that it holds the value")
     return start, end, region[start:end]
 
 

@@ -4,8 +4,9 @@ import re
 
 from msgspec import structs
 
+from goalseek.providers import preset
 from goalseek.providers.credentials import api_keys
-from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble, count, inner, json_or_none, number
+from goalseek.providers.preset import LITELLM_VARIABLES, Answer, Kind, Part, Preset, Printed, Trouble
 from goalseek.values import Usage
 
 _ANSWERS, _EVENTS, _CHAT = "answers.txt", "events.jsonl", "chat.md"
@@ -23,12 +24,13 @@ def read(printed: Printed) -> Answer:
     """
     usage = Usage()
     failure: Kind | None = "undeclared"
-    for event in map(json_or_none, printed.read(_EVENTS).splitlines()):
-        if inner(event, "event") == "message_send":
-            sent, received = (count(event, "properties", f"{name}_tokens") for name in ("prompt", "completion"))
+    for event in map(preset.json_or_none, printed.read(_EVENTS).splitlines()):
+        if preset.inner(event, "event") == "message_send":
+            tokens = preset.inner(event, "properties")
+            sent, received = (preset.count(tokens, f"{name}_tokens") for name in ("prompt", "completion"))
             failure = None if received else "crashed"
             if received:
-                usage = usage.plus(Usage(sent, 0, received, number(event, "properties", "cost")))
+                usage = usage.plus(Usage(sent, 0, received, preset.number(tokens, "cost")))
     cached = sum(round(float(digits) * _SCALE[unit]) for digits, unit in _CACHED.findall(printed.stdout))
     cached = min(cached, usage.input_tokens)
     usage = structs.replace(usage, input_tokens=usage.input_tokens - cached, cached_tokens=cached)
@@ -68,9 +70,5 @@ PRESET = Preset(
     credentials=api_keys(
         "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY"
     ),
-    variables=(
-        ("PYTHON_DOTENV_DISABLED", "1", ()),
-        ("OPENAI_API_BASE", "{endpoint}/v1", ("endpoint",)),
-        ("ANTHROPIC_BASE_URL", "{endpoint}", ("endpoint",)),
-    ),
+    variables=LITELLM_VARIABLES,
 )

@@ -6,27 +6,23 @@ from msgspec import structs
 
 from goalseek.providers import preset
 from goalseek.providers.credentials import Credential, api_keys
-from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble
+from goalseek.providers.preset import TOKENS, Answer, Part, Preset, Printed, Trouble
 from goalseek.values import Usage
 
 _READING = "Read,Glob,Grep"
 _EDITING = "Edit,Write,Read,Glob,Grep"
 _SKIP = "--dangerously-skip-permissions"
-_TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
 _OF_ANSWER = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 _OF_MODEL = ("inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens", "outputTokens")
-_KINDS: dict[str, Kind] = {
-    "authentication_failed": "auth",
-    "oauth_org_not_allowed": "auth",
-    "account_on_hold": "auth",
-    "verification_required": "auth",
-    "cloud_credential_error": "auth",
-    "billing_error": "auth",
-    "rate_limit": "rate_limited",
-    "overloaded": "transient",
-    "server_error": "transient",
-    "unknown": "undeclared",
-}
+_KINDS = preset.kinds_by_name(
+    {
+        "auth": """authentication_failed oauth_org_not_allowed account_on_hold verification_required
+            cloud_credential_error billing_error""",
+        "rate_limited": "rate_limit",
+        "transient": "overloaded server_error",
+        "undeclared": "unknown",
+    }
+)
 
 
 def read(printed: Printed) -> Answer:
@@ -45,7 +41,6 @@ def read(printed: Printed) -> Answer:
             reset = preset.number(row, "rate_limit_info", "resetsAt") or reset
         elif row.get("subtype") == "api_retry" and preset.kind_of(row.get("error_status")) == "rate_limited":
             reset = reset or (preset.number(row, "retry_delay_ms") or 0.0) / 1000 or None
-    whole_session: tuple[str, ...]
     if not result:
         stored: dict[str, Usage] = {}
         for row in printed.rows(f".claude/projects/*/{session or '*'}.jsonl"):
@@ -53,20 +48,21 @@ def read(printed: Printed) -> Answer:
                 stored.update(_answer_usage(row))
         # The session's file has an answer's final usage, the printed line an early one.
         used = {name: stored.get(name, usage) for name, usage in answers.items()} or stored
-        usage, whole_session = Usage.total(used.values()), () if answers or not stored else _TOKENS
         trouble = Trouble(preset.kind_of(None, declared, _KINDS), "it printed no result")
-        return Answer("", usage, session, trouble=trouble, whole_session=whole_session)
+        whole = TOKENS if stored and not answers else ()
+        return Answer("", Usage.total(used.values()), session, trouble=trouble, whole_session=whole)
     by_model = result.get("modelUsage")
     models: dict[str, Any] = by_model if isinstance(by_model, dict) else {}
     model = max(models, key=lambda name: preset.count(models, name, "outputTokens")) if models else ""
     cost = preset.number(result, "total_cost_usd")
-    usage, whole_session = Usage.total(_usage(row, _OF_MODEL) for row in models.values()), (*_TOKENS, "cost_usd")
+    usage = Usage.total(_usage(row, _OF_MODEL) for row in models.values())
+    whole_session: tuple[str, ...] = (*TOKENS, "cost_usd")
     if not usage.tokens:  # then the only counts are those of the main conversation in this call
         usage, whole_session = _usage(result.get("usage")), ("cost_usd",) if cost else ()
     usage = structs.replace(usage, cost_usd=cost)
-    text = result.get("result") if isinstance(result.get("result"), str) else ""
+    text = result["result"] if isinstance(result.get("result"), str) else ""
     if not result.get("is_error") or result.get("subtype") in ("error_max_turns", "error_max_budget_usd"):
-        return Answer(str(text), usage, session, model, whole_session=whole_session)
+        return Answer(text, usage, session, model, whole_session=whole_session)
     status = result.get("api_error_status")
     kind = preset.kind_of(None, declared, _KINDS)
     if kind in ("crashed", "undeclared"):  # the declared error goes before the status, which is 400 without credit

@@ -5,20 +5,18 @@ from typing import Any
 
 from goalseek.providers import preset
 from goalseek.providers.credentials import Credential, api_keys
-from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble
+from goalseek.providers.preset import TOKENS, Answer, Part, Preset, Printed, Trouble
 
 _STATUS = re.compile(r"(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b")
-_KINDS: dict[str, Kind] = {
-    "usage_limit_exceeded": "rate_limited",
-    "server_overloaded": "transient",
-    "internal_server_error": "transient",
-    "http_connection_failed": "transient",
-    "response_stream_connection_failed": "transient",
-    "response_stream_disconnected": "transient",
-    "response_too_many_failed_attempts": "transient",
-    "unauthorized": "auth",
-    "other": "undeclared",
-}
+_KINDS = preset.kinds_by_name(
+    {
+        "rate_limited": "usage_limit_exceeded",
+        "transient": """server_overloaded internal_server_error http_connection_failed response_stream_connection_failed
+            response_stream_disconnected response_too_many_failed_attempts""",
+        "auth": "unauthorized",
+        "undeclared": "other",
+    }
+)
 _USED_UP = 100.0  # percent
 # Of its own provider the retries cannot be set. Those of requests wait as long as the server says, in silence; those of
 # streams print that they do, and leave the limit of a subscription to us.
@@ -62,8 +60,8 @@ def read(printed: Printed) -> Answer:
         trouble = _trouble(failed, error, reset)
     names = ("input_tokens", "cached_input_tokens", "output_tokens")
     usage = preset.usage_of(*(preset.count(total, name) for name in names))
-    whole_session = ("input_tokens", "cached_tokens", "output_tokens") if total is not None else ()
-    return Answer("" if trouble else text, usage, session, "", trouble, whole_session=whole_session)
+    whole_session = () if total is None else TOKENS
+    return Answer("" if trouble else text, usage, session, trouble=trouble, whole_session=whole_session)
 
 
 def _trouble(failed: str | None, error: Any, reset: float | None) -> Trouble:

@@ -6,20 +6,18 @@ from msgspec import structs
 
 from goalseek.providers import preset
 from goalseek.providers.credentials import api_keys
-from goalseek.providers.preset import Answer, Kind, Part, Preset, Printed, Trouble
+from goalseek.providers.preset import LITELLM_VARIABLES, Answer, Part, Preset, Printed, Trouble
 from goalseek.values import Usage
 
 _TRAJECTORY = "trajectory.json"
 _ENDED_WELL = ("Submitted", "LimitsExceeded")
-_KINDS: dict[str, Kind] = {
-    "AuthenticationError": "auth",
-    "PermissionDeniedError": "auth",
-    "RateLimitError": "rate_limited",
-    "APIConnectionError": "transient",
-    "InternalServerError": "transient",
-    "ServiceUnavailableError": "transient",
-    "Timeout": "transient",
-}
+_KINDS = preset.kinds_by_name(
+    {
+        "auth": "AuthenticationError PermissionDeniedError",
+        "rate_limited": "RateLimitError",
+        "transient": "APIConnectionError InternalServerError ServiceUnavailableError Timeout",
+    }
+)
 _STATUS = re.compile(r"^(?:openai\.\w+: Error code: |[\w.]*HTTPStatusError: \w+ error ')(\d{3})\b", re.MULTILINE)
 
 
@@ -67,11 +65,9 @@ PRESET = Preset(
     read=read,
     credentials=api_keys("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
     variables=(
+        *LITELLM_VARIABLES,
         ("MSWEA_CONFIGURED", "true", ()),
         ("MSWEA_COST_TRACKING", "ignore_errors", ()),
         ("MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT", "1", ()),
-        ("PYTHON_DOTENV_DISABLED", "1", ()),
-        ("OPENAI_API_BASE", "{endpoint}/v1", ("endpoint",)),
-        ("ANTHROPIC_BASE_URL", "{endpoint}", ("endpoint",)),
     ),
 )
