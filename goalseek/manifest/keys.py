@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -55,29 +56,25 @@ class Key(Struct, frozen=True):
 def manifest_keys() -> dict[str, Key]:
     """By whole name, as ``scope.share``; a table comes before its keys."""
     schema = published_schema("manifest")
-    every, waiting = dict[str, Key](), [*_keys_of(schema, schema, "", "")]
-    while waiting:
-        key = waiting.pop(0)
-        every[key.name], waiting = key, [*key.inner, *waiting]
-    return every
+    return {key.name: key for key in _keys_of(schema, schema, "", "")}
 
 
-def _keys_of(schema: dict[str, Any], table: dict[str, Any], prefix: str, header: str) -> tuple[Key, ...]:
-    keys = []
+def _keys_of(schema: dict[str, Any], table: dict[str, Any], prefix: str, header: str) -> Iterator[Key]:
+    """The keys of a table; an inner table is followed by its own."""
     for name, node in table["properties"].items():
-        whole = prefix + name
+        whole, is_required = prefix + name, name in table.get("required", ())
         kinds = [kind for kind in node.get("anyOf", [node]) if kind.get("type") != "null"]
         is_list = "items" in kinds[0]
         reference = (kinds[0]["items"] if is_list else kinds[0]).get("$ref", "") if len(kinds) == 1 else ""
         inner = schema["$defs"].get(reference.rpartition("/")[2])
         if inner is None or inner is table:
-            keys.append(Key(whole, node, name in table.get("required", ()), header, ()))
+            yield Key(whole, node, is_required, header, ())
             continue
         brackets = f"[[{whole}]]" if is_list else f"[{whole}]"
-        described = {"description": inner["description"], **node}
-        inner_keys = _keys_of(schema, inner, f"{whole}.", brackets)
-        keys.append(Key(whole, described, name in table.get("required", ()), brackets, inner_keys))
-    return tuple(keys)
+        below = [*_keys_of(schema, inner, f"{whole}.", brackets)]
+        own = tuple(key for key in below if key.name == f"{whole}.{key.last_name}")
+        yield Key(whole, {"description": inner["description"], **node}, is_required, brackets, own)
+        yield from below
 
 
 def find_keys(text: str) -> list[Key]:

@@ -9,7 +9,6 @@ from goalseek.providers.credentials import Credential, api_keys
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble
 from goalseek.values import Usage
 
-_SHELL = ("run_shell_command",)
 _EDITING = ("replace", "write_file", "enter_plan_mode", "exit_plan_mode")
 _SETTINGS = ".gemini/settings.json"
 _POLICY, _WEB_POLICY = ".gemini/policies/goalseek.toml", ".gemini/policies/web.toml"
@@ -110,15 +109,12 @@ PRESET = Preset(
         *api_keys("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         Credential("~/.gemini/oauth_creds.json", "subscription"),
     ),
-    variables=(
-        ("GEMINI_SYSTEM_MD", "false", ()),
-        ("GOOGLE_GEMINI_BASE_URL", "{endpoint}", ("endpoint",)),
-    ),
+    variables=(("GEMINI_SYSTEM_MD", "false", ()), ("GOOGLE_GEMINI_BASE_URL", "{endpoint}", ("endpoint",))),
     home_files=(
         (_SETTINGS, _settings(""), ()),
         (_SETTINGS, _settings("gemini-api-key"), ("key",)),
         (_SETTINGS, _settings("oauth-personal"), ("login",)),
-        (_POLICY, _deny(*_EDITING, *_SHELL), ("reviewer", "confined")),
+        (_POLICY, _deny(*_EDITING, "run_shell_command"), ("reviewer", "confined")),
         (_POLICY, _deny(*_EDITING), ("author", "plan", "confined")),
         (_POLICY, "", ("apply",)),
         (_WEB_POLICY, _deny("google_web_search", "web_fetch"), ("no_search",)),
