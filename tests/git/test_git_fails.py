@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from killing import branch, climbing, told
+from killing import assert_same, assert_sound, branch, climbing, told
 
 from goalseek.cli.main import run
 
@@ -80,3 +80,18 @@ def test_at_any_call(tmp_path: Path, git: Git, capsys: pytest.CaptureFixture[str
         assert project.users() == users, place
         shutil.rmtree(project.top)
     assert failed >= len(chosen) / 2, "a git that fails was not noticed"
+
+
+@pytest.mark.slow
+def test_again_and_again_within_one_climb(tmp_path: Path, git: Git) -> None:
+    calm = climbing(tmp_path / "undisturbed", ITERATIONS)
+    calm.climb("iterate", "--forever")
+    project, codes = climbing(tmp_path / "failing", ITERATIONS), []
+    for place, way in zip(range(5, 40, 5), itertools.cycle(WAYS), strict=False):
+        git.install(way, place)
+        codes.append(project.run("iterate", "--forever").exit_code)
+    git.install()
+    project.climb("iterate", "--forever")
+    assert sum(map(bool, codes)) >= 3, codes
+    assert_same(project, calm)
+    assert_sound(project)

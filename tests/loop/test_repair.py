@@ -94,6 +94,18 @@ def test_a_crashed_candidate_goes_back_with_its_last_lines_and_its_repair_is_kep
     assert project.git("rev-parse", "better^{tree}") == record["tree_hash"]
 
 
+def test_no_repair_is_asked_for_which_the_tokens_do_not_suffice(agent: Projects) -> None:
+    report = """echo '{"input_tokens": 90, "output_tokens": 10}' > "$GOALSEEK_USAGE"\n"""
+    project = agent(report + CRASHES, report + MENDS, limits={"tokens": 150})
+    record = project.climb("iterate", "--forever")[-1]
+    assert (record["iteration"], record["reason"], record["attempts"], called()) == (
+        1,
+        "verify_failed",
+        [],
+        ["1 apply"],
+    )
+
+
 def test_a_rejected_repair_takes_every_try_back_newest_first(agent: Projects) -> None:
     project = agent(CRASHES, "echo '{\"score\": 0, \"n\": '$GOALSEEK_ITERATION'}' > answer.json\n", repair=3)
     records = project.climb("iterate", "-n", "2")

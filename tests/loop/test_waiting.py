@@ -146,8 +146,8 @@ def test_detached_it_climbs_on_without_the_terminal_and_says_how_to_watch(waitin
     pid = int(ended.stdout.split()[1])
     assert os.getsid(pid) == pid
     named = rf"at work: process {pid} on \S+, since \d\d:\d\d; in VERIFY of iteration 0 for \d+\.\ds"
-    for command in ("iterate", "baseline"):
-        refused = waiting.run(command)
+    for command in (["iterate"], ["baseline"], ["revert", "1", "--why", "not ours"]):
+        refused = waiting.run(*command)
         assert refused.exit_code == 4 and re.search(named, refused.stderr), refused
     silent = waiting.run("iterate", "--no-wait")
     assert (silent.exit_code, silent.stdout, silent.stderr) == (0, "", "")
