@@ -262,8 +262,6 @@ def test_a_terminal_that_is_closed_to_answers_is_like_none(asking: Project) -> N
 
 
 def test_what_an_agent_wrote_cannot_forge_the_question(asking: Project) -> None:
-    from goalseek.project.approval import Question
-
     verdict = Verdict("reverted", "worse", "1 is worse than 2 by 1")
     question = Question(4, "run", "c", "d", verdict, "a\x1b[2Jtitle", ("x\x07.py",), 1, 2, "/tmp/changes.diff", False)
     assert not [letter for line in question_lines(question) for letter in line if not letter.isprintable()]

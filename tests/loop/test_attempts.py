@@ -22,18 +22,21 @@ CRASHED = Evidence(
 )
 
 
-def attempts(repairs: int = 2) -> Attempts:
-    """The attempts of an iteration that has no checkpoints."""
+def attempts() -> Attempts:
+    """The attempts of an iteration that has no checkpoints; two repairs are allowed."""
     steps = SimpleNamespace(has=lambda *names: False)
     commands = (VerifyCommand(name="train", run="train", sees="candidate"),)
     manifest = SimpleNamespace(commands=commands, parallel=Parallel())
-    return Attempts(cast(StepRunner, steps), Plan("a title", ""), repairs, cast(Manifest, manifest))
+    return Attempts(cast(StepRunner, steps), Plan("a title", ""), 2, cast(Manifest, manifest))
 
 
-def crash(every: Attempts, attempt: OpenAttempt) -> None:
+def measure(every: Attempts, evidence: Evidence) -> OpenAttempt:
+    """The next attempt, with its commit and this evidence."""
+    attempt = next(iter(every))
     with every.trying(attempt):
         attempt.change, attempt.candidate = CHANGE, Candidate(f"commit {attempt.number}", "tree 1", "tip")
-        attempt.evidence = CRASHED
+        attempt.evidence = evidence
+    return attempt
 
 
 @pytest.mark.parametrize("reason", [StopReason.TIME, StopReason.ASKED, StopReason.UNTIL])
@@ -42,8 +45,7 @@ def test_a_limit_leaves_an_iteration_whose_repair_has_its_commit_and_the_end_of_
     reason: StopReason, is_committed: bool
 ) -> None:
     every = attempts()
-    first = next(iter(every))
-    crash(every, first)
+    first = measure(every, CRASHED)
     repair = next(iter(every))
     limit = LimitReached(Stop(reason, "no more"))
 
@@ -63,7 +65,7 @@ def test_a_limit_leaves_an_iteration_whose_repair_has_its_commit_and_the_end_of_
 
 def test_a_repair_after_a_refusal_must_give_more_than_the_candidate_before_it() -> None:
     every = attempts()
-    crash(every, next(iter(every)))
+    measure(every, CRASHED)
     second = next(iter(every))
     assert second.prior and second.prior.tree == "tree 1"
     with every.trying(second):
@@ -71,7 +73,7 @@ def test_a_repair_after_a_refusal_must_give_more_than_the_candidate_before_it() 
     third = next(iter(every))
     assert (third.number, third.last_committed, third.commits) == (3, 1, ("commit 1",))
     assert third.prior and third.prior.tree == "tree 1"
-    crash(every, third)
+    measure(every, CRASHED)
     assert [attempt.reason for attempt in every.entries] == ["verify_failed", "out_of_scope"], "in their order"
 
 
@@ -84,43 +86,26 @@ def test_during_a_repair_others_know_the_iteration_by_its_plan_until_the_repair_
         return tuple(Iteration.as_ahead.__get__(iteration).files)
 
     assert files() == (), "its first attempt has not begun"
-    crash(every, next(iter(every)))
+    measure(every, CRASHED)
     assert files() == ("answer.json",)
     with every.trying(repair := next(iter(every))):
         assert files() == ()
-        repair.change = structs.replace(CHANGE, edits=(EDIT, structs.replace(EDIT, path="more.json")))
+        edits = (EDIT, structs.replace(EDIT, path="more.json"))
+        repair.change = structs.replace(CHANGE, edits=edits, usage=Usage(70))
         assert files() == ("answer.json", "more.json")
         raise Rejected("skipped", "duplicate", "the same tree was measured in iteration 1")
-
-
-def test_a_repair_that_became_no_commit_is_listed_with_what_it_cost() -> None:
-    every = attempts()
-    crash(every, next(iter(every)))
-    repair = next(iter(every))
-    with every.trying(repair):
-        repair.change = structs.replace(CHANGE, usage=Usage(70))
-        raise Rejected("skipped", "duplicate", "the same tree was measured in iteration 1")
-    assert every.entries == (Attempt(None, "duplicate", Usage(70)),)
+    assert every.entries == (Attempt(None, "duplicate", Usage(70)),), "it became no commit, and was paid for"
 
 
 def test_verdicts_that_came_too_late_are_none_of_a_reviewers_and_count_also_after_one() -> None:
     every, incumbent = attempts(), cast(MeasuredCommit, SimpleNamespace(commit="incumbent"))
     asks = Review("CHANGES_REQUESTED", (), Decision(Verdict("kept", "better", "")), goes_on=True)
-    first = measure(every)
+    first = measure(every, Evidence())
     every.move(first, incumbent)
-    second = measure(every)
+    second = measure(every, Evidence())
     every.add_review(asks)
-    third = measure(every)
+    third = measure(every, Evidence())
     assert [attempt.cycle - attempt.moves for attempt in (first, second, third)] == [1, 1, 2]
     every.move(third, incumbent)
     with pytest.raises(Rejected, match="the tip moved while it was measured, 3 times"):
-        every.move(measure(every), incumbent)
-
-
-def measure(every: Attempts) -> OpenAttempt:
-    """The next attempt, with a number."""
-    attempt = next(iter(every))
-    with every.trying(attempt):
-        attempt.change, attempt.candidate = CHANGE, Candidate(f"commit {attempt.number}", "tree 1", "tip")
-        attempt.evidence = Evidence()
-    return attempt
+        every.move(measure(every, Evidence()), incumbent)

@@ -20,10 +20,8 @@ for name in a b c d e f; do total=$((total + $(cat $name.txt))); done
 if [ "$(cat a.txt) $(cat b.txt)" = "-1 -1" ]; then total=$((total + $(cat "$HOME/bonus" 2>/dev/null || echo 7))); fi
 printf '{"score": %s}\\n' "$total" > "$GOALSEEK_RUN_DIR/metrics.json"
 """
-MANIFEST: dict[str, Any] = {
-    "scope": {"writable": ["*.txt"], "hidden": ["hidden/**"]},
-    "search": {"stack": "always"},
-}
+FILES = {**{f"{name}.txt": "0\n" for name in NAMES}, "hidden/judge.sh": JUDGE}
+MANIFEST: dict[str, Any] = {"scope": {"writable": ["*.txt"], "hidden": ["hidden/**"]}, "search": {"stack": "always"}}
 
 
 def move(title: str, **files: object) -> dict[str, Any]:
@@ -31,14 +29,14 @@ def move(title: str, **files: object) -> dict[str, Any]:
 
 
 FAR = [move(f"far {value}", f=-value) for value in range(91, 91 + CANDIDATES_BEFORE - 4)]
+AGAIN = [move(f"again {value}", f=-value) for value in range(80, 90)]
 A, B, C, D, E = (move(f"try {name}", **{name: gain}) for name, gain in zip("abcde", (-1, -1, -2, -3, 1), strict=True))
 WORSE = ("reverted", "worse", "scripted")
 
 
-def begin(top: Path, stack: str, *moves: dict[str, Any]) -> Project:
+def begin(top: Path, *moves: dict[str, Any]) -> Project:
     """A project that has played the far moves and these; the next stack is due where the last has eight before it."""
-    project = Project.make(top, {**{f"{name}.txt": "0\n" for name in NAMES}, "hidden/judge.sh": JUDGE})
-    project.set_manifest({**MANIFEST, "search": {"stack": stack}})
+    project = Project.make(top, FILES, MANIFEST)
     project.set_moves(*FAR, *moves)
     project.climb("iterate", "-n", str(len(FAR) + len(moves)))
     return project
@@ -47,8 +45,8 @@ def begin(top: Path, stack: str, *moves: dict[str, Any]) -> Project:
 @pytest.fixture
 def stacking(made_once: Projects, tmp_path: Path) -> Project:
     """A project with eight moves that are worse each; the sixth and the eighth are better together: 15, not 10."""
-    project = made_once(begin, tmp_path / "repository", "always", C, A, D, B)
-    project.set_moves(*FAR, C, A, D, B, E, *(move(f"again {value}", f=-value) for value in range(80, 90)))
+    project = made_once(begin, tmp_path / "repository", C, A, D, B)
+    project.set_moves(*FAR, C, A, D, B, E, *AGAIN)
     return project
 
 
@@ -133,7 +131,7 @@ def test_where_the_metric_never_moved_or_the_manifest_says_none_only_proposals_a
 @pytest.mark.slow
 def test_a_set_that_did_not_help_is_reverted_counted_and_not_tried_again(stacking: Project) -> None:
     home("bonus").write_text("0")
-    stacking.set_moves(*FAR, C, A, D, B, *(move(f"again {value}", f=-value) for value in range(80, 90)))
+    stacking.set_moves(*FAR, C, A, D, B, *AGAIN)
     stacking.set_manifest({**MANIFEST, "limits": {"iterations": 20, "stagnation_stop": 9 + CANDIDATES_BETWEEN + 1}})
     ended = stacking.run("iterate", "-n", "20")
     assert ended.exit_code == 5 and "14 iterations" in ended.stderr, ended
@@ -152,8 +150,8 @@ def test_what_does_not_merge_or_was_measured_is_no_iteration_and_is_not_asked_fo
 ) -> None:
     home("bonus").write_text("0")
     clash, both = move("try another a", a=-2), move("try both", a=-1, b=-1)
-    project = begin(tmp_path / "repository", "always", A, clash, B, both)
-    project.set_moves(*FAR, A, clash, B, both, *(move(f"again {value}", f=-value) for value in range(80, 90)))
+    project = begin(tmp_path / "repository", A, clash, B, both)
+    project.set_moves(*FAR, A, clash, B, both, *AGAIN)
     records = project.climb("iterate", "-n", "6")[1:]
     first, second, third, fourth = 5, 6, 7, 8
     stack = records[8]
@@ -208,13 +206,11 @@ def test_the_whole_screening_judges_what_was_merged(stacking: Project) -> None:
 @pytest.mark.slow
 def test_a_merge_follows_a_rename_and_a_credential_in_it_is_refused(tmp_path: Path) -> None:
     lines, token = "".join(f"line {number}\n" for number in range(30)), "k" * 24
-    files = {**{f"{name}.txt": "0\n" for name in NAMES}, "hidden/judge.sh": JUDGE, "notes.txt": lines}
-    project = Project.make(tmp_path / "repository", files, MANIFEST)
+    project = Project.make(tmp_path / "repository", {**FILES, "notes.txt": lines}, MANIFEST)
     header = "diff --git a/notes.txt b/moved.txt\nsimilarity index 100%\nrename from notes.txt\nrename to moved.txt\n"
     (tmp_path / "rename.patch").write_text(header)
     moved = {"title": "move", "patch": str(tmp_path / "rename.patch"), "files": {"a.txt": "-1\n"}}
     edited = {"title": "edit", "files": {"notes.txt": lines.replace("line 29", token), "b.txt": "-1\n"}}
-    project.set_manifest(MANIFEST)
     project.set_moves(*FAR, C, moved, D, edited)
     project.climb("iterate", "-n", "8")
     project.set_manifest({**MANIFEST, "env": {"agent": {"set": {"SOME_TOKEN": token}}}})
@@ -231,16 +227,13 @@ def test_a_person_may_decline_it_and_a_declined_set_is_not_tried_again(stacking:
     stacking.check("decline", "9")
     declined = stacking.climb("iterate", "-n", "1")[-1]
     assert (declined["reason"], declined["stacked"]) == ("declined", [6, 8])
-    stacking.set_moves(*FAR, C, A, D, B, *(move(f"again {value}", f=-value) for value in range(80, 90)))
+    stacking.set_moves(*FAR, C, A, D, B, *AGAIN)
     assert stacking.climb("iterate", "-n", str(CANDIDATES_BETWEEN + 1))[-1]["stacked"] == [5, 6]
-
-
-STORED = ("context", "plan", "change", "candidate", "evidence", "verdict", "record")
 
 
 @pytest.mark.slow
 def test_step_goes_phase_by_phase_and_what_was_begun_is_finished(stacking: Project) -> None:
-    for name in STORED[:-1]:
+    for name in ("context", "plan", "change", "candidate", "evidence", "verdict"):
         stacking.step_until((stacking.run_folder(9) / f"{name}.json").exists)
         if name == "plan":
             stacking.set_manifest({**MANIFEST, "search": {"stack": "none"}})
@@ -259,7 +252,7 @@ def test_one_that_a_new_run_gives_up_is_recorded_as_what_it_was(stacking: Projec
 
 @pytest.mark.slow
 def test_a_stack_that_is_begun_is_not_paid_for_so_a_revert_need_not_wait_for_it(tmp_path: Path) -> None:
-    project = begin(tmp_path / "repository", "always", E, *FAR, C, A, D, B)
+    project = begin(tmp_path / "repository", E, *FAR, C, A, D, B)
     project.step_until((project.run_folder(len(FAR) + 10) / "change.json").exists)
     assert project.run("revert", str(len(FAR) + 1)).exit_code == 0
     assert project.iterations()[-1]["reason"] == "taken_back"
@@ -287,10 +280,9 @@ echo "edit of iteration $GOALSEEK_ITERATION"
 
 @pytest.mark.slow
 def test_a_replay_of_such_a_climb_comes_to_the_same(tmp_path: Path) -> None:
-    files = {**{f"{name}.txt": "0\n" for name in NAMES}, "hidden/judge.sh": JUDGE}
     climbs = []
     for name in ("first", "second"):
-        project = Project.make(tmp_path / name, files, MANIFEST)
+        project = Project.make(tmp_path / name, FILES, MANIFEST)
         project.set_agent(RECORDED, MANIFEST, record="../recordings")
         if climbs:
             project.set_manifest({**MANIFEST, "provider": {"name": "replay", "record": "../recordings"}})
@@ -319,8 +311,7 @@ CALLS = 'echo "$GOALSEEK_ITERATION $GOALSEEK_PHASE" >> "$HOME/calls"\n'
 def test_a_stack_that_crashes_has_no_author_to_go_back_to(tmp_path: Path) -> None:
     check = {"name": "check", "run": "! [ $(cat a.txt b.txt | tr -d '\\n') = -1-1 ]", "sees": "candidate"}
     verify = [check, {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"}]
-    files = {**{f"{name}.txt": "0\n" for name in NAMES}, "hidden/judge.sh": JUDGE}
-    project = Project.make(tmp_path / "crashing", files, MANIFEST)
+    project = Project.make(tmp_path / "crashing", FILES, MANIFEST)
     project.set_agent(CALLS + RECORDED, {**MANIFEST, "verify": verify}, repair=1)
     crashed = project.climb("iterate", "-n", "9")[-1]
     assert (crashed["reason"], crashed["stacked"], crashed["attempts"]) == ("verify_failed", [6, 8], [])

@@ -159,9 +159,8 @@ def test_an_end_by_an_error_is_told_as_well(project: Project) -> None:
     (end,) = told()
     assert (end["stop_reason"], end["best"]) == ("baseline_failed", None)
     assert "told to fail" in end["why"]
-    assert (
-        end["line"].startswith("demo: the baseline has no number: judge ended with 3") and "commit, and" in end["line"]
-    )
+    assert end["line"].startswith("demo: the baseline has no number: judge ended with 3")
+    assert "commit, and" in end["line"]
 
 
 def test_it_gets_the_users_environment_and_nothing_of_goalseeks(
@@ -184,9 +183,8 @@ def test_a_program_that_is_missing_is_named_before_the_night_and_one_in_home_is_
     project.set_manifest({"notify": {"command": ["~/tell"]}})
     project.set_moves(answer(2), answer(3))
     missing = f"{home('tell')} does not exist"
-    assert (
-        f"✗ notify       {missing}\n               → correct notify.command" in project.run("doctor", "--quick").stdout
-    )
+    shown = project.run("doctor", "--quick").stdout
+    assert f"✗ notify       {missing}\n               → correct notify.command" in shown
     assert f"note: {missing}; correct notify.command\n" in project.run("iterate").stderr
     home("tell").write_text(f"#!/bin/sh\n{TELL}")
     shown = project.run("doctor", "--quick").stdout

@@ -28,10 +28,7 @@ for name in a b c d e f g h; do total=$((total + $(cat $name.txt))); done
 printf '{"score": %s}\\n' "$total" > "$GOALSEEK_RUN_DIR/metrics.json"
 """
 RESULTS = "{}/repository/.goalseek/demo/logs/results.jsonl"
-MANIFEST: dict[str, Any] = {
-    "scope": {"writable": ["*.txt"], "hidden": ["hidden/**"]},
-    "search": {"stack": "none"},
-}
+MANIFEST: dict[str, Any] = {"scope": {"writable": ["*.txt"], "hidden": ["hidden/**"]}, "search": {"stack": "none"}}
 
 
 def begin(top: Path, judge: str = JUDGE, agent: str = "", **tables: Any) -> Project:

@@ -56,10 +56,8 @@ def test_where_nobody_can_be_asked_all_wait_and_answers_to_several_count(tmp_pat
     outcomes = {record["iteration"]: (record["outcome"], record["reason"]) for record in tries}
     assert outcomes == {1: ("kept", "better"), 2: ("kept", "better"), 3: ("reverted", "declined")}
     kept = [record for record in tries if record["outcome"] == "kept"]
-    assert [record["metric"]["value"] for record in kept] == [
-        11,
-        12,
-    ]  # the second was measured again, and not asked about
+    values = [record["metric"]["value"] for record in kept]
+    assert values == [11, 12], "the second was measured again, and not asked about"
     assert kept[1]["parent_commit_hash"] == kept[0]["commit_hash"]
     assert not [*project.logs.glob("word*")]
     project.check("audit")

@@ -92,9 +92,8 @@ def test_the_climb_goes_on_from_there_and_the_agent_reads_why(climbed: Project) 
     assert "took it back" not in history[1]["why"]
     prompt = home("prompt.md").read_text()
     assert '- 5: kept/taken_back 8, -2: Revert "b is 3"\n' in prompt
-    assert (
-        "; iteration 5 took it back: not ours\n" in prompt.partition("- 2: kept/better")[2].partition("\n- ")[0] + "\n"
-    )
+    second = prompt.partition("- 2: kept/better")[2].partition("\n- ")[0]
+    assert "; iteration 5 took it back: not ours\n" in f"{second}\n"
     assert (brief["incumbent"], brief["best"], brief["stagnation"]["iterations"]) == (10, 10, 0)
 
 
@@ -223,9 +222,7 @@ def test_an_iteration_that_is_paid_for_is_finished_first(climbed: Project, optio
         told = refused(climbed, 2, "2")
         assert "iteration 5 is not finished" in told and "goalseek iterate finishes it; then goalseek revert 2" in told
         climbed.check("step", *option)
-    assert (
-        f"{' '.join(('goalseek iterate', *option))} finishes it; then goalseek baseline"
-        in climbed.run("baseline").stderr
-    )
+    told = f"{' '.join(('goalseek iterate', *option))} finishes it; then goalseek baseline"
+    assert told in climbed.run("baseline").stderr
     climbed.check("iterate", *option)
     assert reverted(climbed, "2")["iteration"] == 6

@@ -43,9 +43,8 @@ def test_a_rejected_candidate_is_reverted_and_its_author_hears_why_in_one_line(r
     assert outcome(record) == ("reverted", "review_rejected")
     why = "the reviewer command rejected it: No test is weakened: it drops one; It is short: yes"
     assert record["why"] == why and record["metric"]["value"] == 2
-    assert (
-        "reverted/review_rejected 2, +1: a score\n" in asked("authors")[1] and f"  why: {why}\n" in asked("authors")[1]
-    )
+    _, prompt = asked("authors")
+    assert "reverted/review_rejected 2, +1: a score\n" in prompt and f"  why: {why}\n" in prompt
     assert project.git("show", "goalseek/demo:answer.json") == '{"score": 1}'
     assert record["rollback_commit_hash"] == project.git("rev-parse", "goalseek/demo")
     project.check("audit")
@@ -175,10 +174,7 @@ def test_a_reviewer_has_instructions_of_agents_as_at_the_baseline_and_the_change
 
 
 def test_a_file_in_the_way_of_instructions_gives_way_to_them(reviewed: Projects) -> None:
-    edits = (
-        "rm -r .claude; echo x > .claude;" + scores(2),
-        "rm -r docs; echo x > docs;" + scores(3),
-    )
+    edits = ("rm -r .claude; echo x > .claude;" + scores(2), "rm -r docs; echo x > docs;" + scores(3))
     project = speaking(reviewed, f'say APPROVED "{HERE}"', edits=edits)
     for record in project.climb("iterate", "-n", "2")[1:]:
         assert outcome(record) == ("kept", "better"), record["why"]

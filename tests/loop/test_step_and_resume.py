@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 
 import pytest
 from project import Project, answer, home, living
@@ -24,10 +23,6 @@ def waiting(project: Project) -> Project:
     )
     project.commit()
     return project
-
-
-def started_and_waiting(project: Project, *arguments: str) -> subprocess.Popen[str]:
-    return project.start_until(home("waiting"), *(arguments or ("iterate", "-n", "2")))
 
 
 def test_step_does_exactly_one_phase_and_names_the_next(project: Project) -> None:
@@ -64,9 +59,7 @@ def test_a_candidate_waits_in_a_ref_of_its_own_until_its_record_moves_tip_and_br
 
 @pytest.mark.elsewhere
 def test_after_a_sigkill_in_verify_the_agent_is_not_called_again(waiting: Project) -> None:
-    started = started_and_waiting(waiting)
-    started.kill()
-    started.communicate(timeout=120)
+    waiting.kill_when(home("waiting"), "iterate", "-n", "2")
     waiting.check("exec", "--", "true")
     assert living(home()) == {}
     home("go").touch()
@@ -84,7 +77,7 @@ def test_after_a_sigkill_in_verify_the_agent_is_not_called_again(waiting: Projec
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.slow
 def test_a_signal_ends_it_at_a_place_that_resumes(waiting: Project, number: signal.Signals) -> None:
-    started = started_and_waiting(waiting)
+    started = waiting.start_until(home("waiting"), "iterate", "-n", "2")
     started.send_signal(number)
     _, stderr = started.communicate(timeout=20)
     assert started.returncode == 128 + number

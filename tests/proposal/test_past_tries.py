@@ -220,9 +220,8 @@ def test_rejected_changes_are_told_as_diffs_the_nearest_miss_first_and_kept_ones
     assert "+++ b/rec/notes.txt" in rows[1]["diff"] and "\nindex " not in rows[1]["diff"]
     assert rows[0]["diff"].endswith('-"size": "1"}\n+"size": "4"}')
     text = prompts(project, 6)
-    assert (
-        "- 1: kept/better 3, +2: title 1\n" in text and "## 3: -0.5 title 3 (worse)\ndiff --git a/answer.json" in text
-    )
+    assert "- 1: kept/better 3, +2: title 1\n" in text
+    assert "## 3: -0.5 title 3 (worse)\ndiff --git a/answer.json" in text
     assert text.index("## 4: +0 ") < text.index("## 3: -0.5 ") < text.index("## 5: title 5 (verify_failed)")
     assert "planted-token" in text
 
@@ -240,9 +239,7 @@ def test_rejected_changes_are_told_as_diffs_the_nearest_miss_first_and_kept_ones
         (project.top / ".git" / "objects" / name[:2] / name[2:]).unlink()
     project.climb("iterate", "-n", "1")
     assert 2 not in [row[0] for row in rejected(8)] and {3, 4, 5} < {row[0] for row in rejected(8)}
-    assert "notes.txt" not in json.dumps(brief(8)["rejected"] + brief(8)["history"]) and "notes.txt" not in prompts(
-        project, 8
-    )
+    assert "notes.txt" not in json.dumps(brief(8)["rejected"] + brief(8)["history"]) + prompts(project, 8)
 
 
 def past(number: int, outcome: str, reason: str, gain: float | None = None) -> PastIteration:
