@@ -120,8 +120,7 @@ class Attempts:
         self._made: list[OpenAttempt] = []
         self._next: OpenAttempt | None = self.latest
         self._steps = steps
-        self._verify = manifest.commands
-        self._most_moves = manifest.parallel.landings
+        self._manifest = manifest
         self._repairs_left = repair_limit or 0
         self._may_ask_again = repair_limit is not None  # else no author can be asked
 
@@ -169,7 +168,7 @@ class Attempts:
             self.move(attempt, moved.base)
         else:
             assert attempt.evidence
-            crash = repairable_failure(attempt.evidence, self._verify)
+            crash = repairable_failure(attempt.evidence, self._manifest.commands)
             if crash and self._use_repair(attempt):
                 self._return(attempt, Problem(_CRASH_PROBLEM, f"{crash.why}\n\n{crash.printed}"))
         if self._next is None and self.subject.rejected:
@@ -188,10 +187,10 @@ class Attempts:
 
         Raises Rejected after ``parallel.landings`` measurements in vain.
         """
-        change, was_measured = attempt.change, attempt.evidence is not None
+        change, was_measured, most = attempt.change, attempt.evidence is not None, self._manifest.parallel.landings
         assert change
-        if was_measured and attempt.moves + 1 == self._most_moves:
-            why = f"the tip moved while it was measured, {pluralize(self._most_moves, 'time')} (parallel.landings)"
+        if was_measured and attempt.moves + 1 == most:
+            why = f"the tip moved while it was measured, {pluralize(most, 'time')} (parallel.landings)"
             raise Rejected(Outcome.REVERTED, Reason.OUTRUN, why)
         self._next = attempt.following(
             None,

@@ -51,7 +51,7 @@ class Invocation:
         self._began = time.monotonic()
         self._count = 0
         self._seconds = 0.0
-        self._config: Config | None = None
+        self._config: Config  # of the next iteration, since ``next_config``
         self._failures_before = sys.maxsize  # the least seen in this invocation: an answer begins the count anew
         project.stop = None
         project.ends_at = None if ends.seconds is None else self._began + ends.seconds
@@ -108,7 +108,7 @@ class Invocation:
         self.note_stop(spending)
         stop = project.stop
         if not stop and spending.ahead:
-            stop, budgets = self._why_stop(config, spending, spending.ahead), config.manifest.limits
+            stop, budgets = self._why_stop(spending, spending.ahead), config.manifest.limits
             if limits.has_spending_limit(budgets) and spending.is_first_call and not project.standing.tried:
                 return None  # beside the first call of a climb: the spend of one is unknown yet
             # The budgets must hold another call, if running ones are usual.
@@ -118,13 +118,11 @@ class Invocation:
         return None if stop else config
 
     def note_stop(self, spending: limits.Spending) -> None:
-        assert self._config
         asked = take_stop_request(self.project.repository.own)
-        self.project.stop = self.project.stop or self._why_stop(self._config, spending, (), asked)
+        self.project.stop = self.project.stop or self._why_stop(spending, (), asked)
 
     def show_progress(self, spending: limits.Spending) -> None:
         project = self.project
-        assert self._config
         now = self._ends.spendings(self._count, time.monotonic() - self._began)
         standing = spending.added_to(project.standing.for_run(project.run_id), len(spending.ahead))
         own, recent = project.provider_table().label, project.ledger.recent
@@ -133,14 +131,13 @@ class Invocation:
     def count_iteration(self, record: IterationRecord) -> None:
         self._count += 1
         self._seconds += record.climb_seconds
-        assert self._config
         if has_stop_code(self._config.manifest, record.verify):
             self.project.stop = Stop(StopReason.VERIFIER_SAID_STOP, record.why, "see its output: goalseek show")
 
     def confirm_best(self) -> None:
         """At the end of a run, settle and look at the holdout; after ``count`` iterations only settle, if cheap."""
         project, config = self.project, self._config
-        assert project.stop and config
+        assert project.stop
         is_run_over = project.stop.reason in limits.RUN_STOP_REASONS
         for text in progress.fruitless_warnings(project.standing):
             project.watch.on_note(with_manifest_option(text, project.loaded.path))
@@ -153,11 +150,9 @@ class Invocation:
         if warning := progress.small_set_warning(config.manifest.metric, project.standing):
             project.watch.on_note(warning)
 
-    def _why_stop(
-        self, config: Config, spending: limits.Spending, ahead: tuple[Ahead, ...], asked: Stop | None = None
-    ) -> Stop | None:
+    def _why_stop(self, spending: limits.Spending, ahead: tuple[Ahead, ...], asked: Stop | None = None) -> Stop | None:
         """A limit of the run, the request ``asked``, the invocation's end or a script's; ``ahead`` count for it."""
-        project = self.project
+        project, config = self.project, self._config
         failures = project.standing.for_run(project.run_id).provider_failures
         self._failures_before = min(self._failures_before, failures)
         # That a new one could not end in time is no reason to end those under way.

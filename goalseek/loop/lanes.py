@@ -117,7 +117,6 @@ class LanePool:
 
     def __init__(self, project: Project, agents: int, benches: int) -> None:
         self.is_serial = agents == benches == 1 and not in_flight(project)
-        self.benches = benches
         self.baton = baton = Baton()
         self.flight = flight_of(project)
         self.clock: ActiveClock | None = None  # of all iterations together; a queue of one has phases alone
@@ -142,7 +141,7 @@ class LanePool:
     @property
     def setting(self) -> tuple[int | None, str | None]:
         """Benches and host; ``(None, None)`` when a single bench measures."""
-        return (None, None) if self.is_serial else (self.benches, os.uname().nodename)
+        return (None, None) if self.is_serial else (self.bench.count, os.uname().nodename)
 
     def add_slots(self, agents: int) -> None:
         for number in range(len(self.slots), agents):

@@ -105,7 +105,7 @@ class Queue:
 
     def _begin_next(self) -> bool:
         """False if there is no room, or a stop."""
-        capacity = self._agents + self._pool.benches
+        capacity = self._agents + self._pool.bench.count
         # With one agent and one bench, iterations left by several end in lanes of their own.
         is_over = capacity == 2 and not self._pool.is_serial and not self._owed
         if len(self._iterations) >= capacity or is_over or self._error:
@@ -123,7 +123,7 @@ class Queue:
         if config is None:
             return False
         self._agents, benches = _sizes(self._invocation, config)
-        if benches != self._pool.benches or (self._pool.is_serial and self._agents > 1):
+        if benches != self._pool.bench.count or (self._pool.is_serial and self._agents > 1):
             return False  # another queue begins once this one is empty
         self._pool.add_slots(self._agents)
         if self._owed:

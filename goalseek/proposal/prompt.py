@@ -20,7 +20,6 @@ from goalseek.providers.prompt_templates import Templates, fill_template
 MAX_DIFF_BYTES = 64 * 1024
 _FILES_LIMIT = 60
 _PATH_LENGTH = 300
-_HISTORY_BYTES = {"plan": 12 * 1024, "apply": 4 * 1024}
 
 
 class Problem(Struct, frozen=True):
@@ -75,7 +74,7 @@ def make_prompts(
         unit=manifest.metric.unit,
         run_it_too=RUN_IT_TOO,
         listed_files=files[:_FILES_LIMIT],
-        history_bytes=_HISTORY_BYTES.get(request.phase, _HISTORY_BYTES["apply"]),
+        history_bytes=(12 if request.phase == "plan" else 4) * 1024,
         patch=shown,
         changed_counts=review.changed.decode("utf-8", "replace") if review else "",
     )

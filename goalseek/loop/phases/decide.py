@@ -16,7 +16,6 @@ from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration
 from goalseek.phase_values import Decision, Plan, Review
 from goalseek.project import approval
-from goalseek.project.approval import Approval, Question
 from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Request, ReviewSubject
 from goalseek.providers.answer import APPROVED, CHANGES_REQUESTED, REJECTED, clean_title
@@ -153,12 +152,12 @@ def _decide_by_answer(iteration: Iteration, attempt: OpenAttempt) -> Decision:
     return _revert(iteration, attempt, Reason.DECLINED, why)
 
 
-def _question(iteration: Iteration) -> Question | None:
+def _question(iteration: Iteration) -> approval.Question | None:
     project = iteration.project
     return approval.undecided_verdict(project.loaded.runs, iteration.begun, project.run_id)
 
 
-def find_answer(iteration: Iteration, question: Question) -> Approval | None:
+def find_answer(iteration: Iteration, question: approval.Question) -> approval.Approval | None:
     """A person's answer or None. It stays known: the queue may still ask while LOG deletes the file of the answer."""
     answer = iteration.answers.get(question.decided)
     if answer := answer or approval.read_approval(iteration.project.loaded.logs, question):
@@ -166,10 +165,10 @@ def find_answer(iteration: Iteration, question: Question) -> Approval | None:
     return answer
 
 
-def _ask_person(iteration: Iteration, question: Question) -> Approval:
+def _ask_person(iteration: Iteration, question: approval.Question) -> approval.Approval:
     """Raises GoalseekError if nobody is there. With several iterations the others go on, and the queue asks."""
     project, lanes, commands = iteration.project, iteration.lanes, approval.commands_for(question)
-    answer: Approval | None = None
+    answer: approval.Approval | None = None
     if not lanes.pool.is_serial:
         lanes.release()
         project.watch.on_note(f"waits for your approval: {commands}")
@@ -181,7 +180,7 @@ def _ask_person(iteration: Iteration, question: Question) -> Approval:
         lanes.question = None
         return answer
 
-    def poll_answer() -> Approval | None:
+    def poll_answer() -> approval.Approval | None:
         project.activity.beat()
         return find_answer(iteration, question)
 
