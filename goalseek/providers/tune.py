@@ -3,7 +3,6 @@
 Each call builds a study from the records' titles: the same history gives the same proposal in any process.
 """
 
-import functools
 import hashlib
 import importlib.util
 import itertools
@@ -49,12 +48,12 @@ class TuneProvider(Provider):
                 raise GoalseekError(message, 'pip install "goalseek[tune]"', UNFIT)
 
     def look_over(self, files: Iterable[WritableFile]) -> str:
-        constants = _constants_of(files)
+        constants = _constants_of({file.path: file.read() for file in files})
         return "; ".join((f"turns {', '.join(constants)}", *_notes_of_clamped(constants)))
 
     def plan(self, call: Call) -> Reply:
         """A setting that nobody tried or tries. Raises GoalseekError for bad marks, Rejected if all were tried."""
-        constants = _constants_of(_files_in_tree(call))
+        constants = _constants_of(_contents_in_tree(call))
         present: Setting = {name: constant.domain.nearest(constant.value) for name, constant in constants.items()}
         history = sorted(call.history, key=lambda attempt: attempt.iteration)
         past = [(setting, attempt) for attempt in history if (setting := parse(attempt.title, constants))]
@@ -85,32 +84,16 @@ class TuneProvider(Provider):
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Write the values of the plan's title. Raises Rejected if it does not name all of them."""
-        contents = self.render(plan, _files_in_tree(call))
-        if contents is None:
+        changed = _rewrite(plan.title, _contents_in_tree(call))
+        if changed is None:
             why = f"no value for each marked constant in the title {plan.title!r}"
             raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, why)
-        for path, content in contents.items():
+        for path, content in changed.items():
             (call.folder / path).write_bytes(content)
-        return Reply(plan.title, plan.text, tuple(contents))
+        return Reply(plan.title, plan.text, tuple(changed))
 
     def render(self, plan: Plan, files: Iterable[WritableFile]) -> dict[str, bytes] | None:
-        """The files changed by the values in the plan's title; None if it does not name all."""
-        listed = {file.path: file for file in files}
-        try:
-            constants = _constants_of(listed.values())
-        except GoalseekError:  # none is marked in these
-            return None
-        setting = parse(plan.title, constants)
-        if setting is None:
-            return None
-        contents = {}
-        for path in dict.fromkeys(constant.path for constant in constants.values()):
-            values = {constant: setting[name] for name, constant in constants.items() if constant.path == path}
-            before = listed[path].read()
-            after = tunables.rewrite(before, values)
-            if after != before:
-                contents[path] = after
-        return contents
+        return _rewrite(plan.title, {file.path: file.read() for file in files})
 
 
 make = TuneProvider
@@ -194,8 +177,26 @@ def _suggestions(
         yield {name: constant.domain.nearest(trial.params[name]) for name, constant in constants.items()}
 
 
-def _constants_of(files: Iterable[WritableFile]) -> dict[str, Constant]:
-    found = (constant for file in files for constant in tunables.find_constants(file.path, file.read()))
+def _rewrite(text: str, contents: Mapping[str, bytes]) -> dict[str, bytes] | None:
+    """The files changed by the values in a title; None if it does not name all."""
+    try:
+        constants = _constants_of(contents)
+    except GoalseekError:  # none is marked in these
+        return None
+    setting = parse(text, constants)
+    if setting is None:
+        return None
+    changed = {}
+    for path in dict.fromkeys(constant.path for constant in constants.values()):
+        values = {constant: setting[name] for name, constant in constants.items() if constant.path == path}
+        after = tunables.rewrite(contents[path], values)
+        if after != contents[path]:
+            changed[path] = after
+    return changed
+
+
+def _constants_of(contents: Mapping[str, bytes]) -> dict[str, Constant]:
+    found = (constant for path, content in contents.items() for constant in tunables.find_constants(path, content))
     if constants := tunables.by_name(found):
         return constants
     hint = f"mark one by a comment, and commit it: {tunables.EXAMPLE}"
@@ -211,19 +212,16 @@ def _notes_of_clamped(constants: Mapping[str, Constant]) -> list[str]:
     ]
 
 
-def _files_in_tree(call: Call) -> list[WritableFile]:
+def _contents_in_tree(call: Call) -> dict[str, bytes]:
     files = {path: call.folder / path for path in sorted(call.writable)}
-    return [
-        WritableFile(path, file.read_bytes) for path, file in files.items() if file.is_file() and not file.is_symlink()
-    ]
+    return {path: file.read_bytes() for path, file in files.items() if file.is_file() and not file.is_symlink()}
 
 
 def _baseline_setting(call: Call, constants: Mapping[str, Constant]) -> list[Setting]:
     """The constants' values at the baseline, which no title names; none if it had other constants."""
     paths = dict.fromkeys(constant.path for constant in constants.values())
     try:
-        contents = {path: call.host.baseline_file(path) or b"" for path in paths}
-        marked = _constants_of(WritableFile(path, functools.partial(contents.__getitem__, path)) for path in paths)
+        marked = _constants_of({path: call.host.baseline_file(path) or b"" for path in paths})
     except GoalseekError:
         return []
     if marked.keys() != constants.keys():

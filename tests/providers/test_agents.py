@@ -15,6 +15,7 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 import pytest
+from fake_agents import PROGRAMS
 from model_server.asked import Asked as Question
 from model_server.moves import Die, Edit, Hang, Loop, Move, Refuse, plan, review
 from model_server.server import ModelServer
@@ -37,10 +38,9 @@ CONFINED = {"sandbox": {"mode": "bubblewrap"}, "env": {"agent": {"set": OFFLINE}
 
 
 class Agent(NamedTuple):
-    """A preset, its program, model, and the variable of its key; what it says that one answer cost, None for nothing."""
+    """A preset, its model, and the variable of its key; what it says that one answer cost, None for nothing."""
 
     name: str
-    program: str
     model: str
     key: str
     price: float | None = None
@@ -49,15 +49,15 @@ class Agent(NamedTuple):
 AGENTS = {
     agent.name: agent
     for agent in (
-        Agent("claude", "claude", "claude-sonnet-4-5", "ANTHROPIC_API_KEY", (100 * 3 + 40 * 0.3 + 20 * 15) / 1e6),
-        Agent("codex", "codex", "gpt-5-codex", "OPENAI_API_KEY"),
-        Agent("gemini", "gemini", "gemini-2.5-pro", "GEMINI_API_KEY"),
-        Agent("opencode", "opencode", "anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
-        Agent("aider", "aider", "openai/scripted", "OPENAI_API_KEY"),
-        Agent("mini-swe-agent", "mini", "openai/scripted", "OPENAI_API_KEY"),
+        Agent("claude", "claude-sonnet-4-5", "ANTHROPIC_API_KEY", (100 * 3 + 40 * 0.3 + 20 * 15) / 1e6),
+        Agent("codex", "gpt-5-codex", "OPENAI_API_KEY"),
+        Agent("gemini", "gemini-2.5-pro", "GEMINI_API_KEY"),
+        Agent("opencode", "anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
+        Agent("aider", "openai/scripted", "OPENAI_API_KEY"),
+        Agent("mini-swe-agent", "openai/scripted", "OPENAI_API_KEY"),
     )
 }
-THERE = [name for name, agent in AGENTS.items() if (FOLDER / "bin" / agent.program).exists()] or list(AGENTS)
+THERE = [name for name in AGENTS if (FOLDER / "bin" / PROGRAMS[name]).exists()] or list(AGENTS)
 EACH = pytest.mark.parametrize("name", THERE)
 QUICK = pytest.mark.parametrize("name", [name for name in THERE if name in ("claude", "codex", "gemini")])
 
@@ -76,7 +76,7 @@ def asked(server: ModelServer, make_project: Projects, monkeypatch: pytest.Monke
     def make(name: str, *moves: Move, also: str = "", **more: Any) -> Project:
         for agent in filter(None, (AGENTS[name], AGENTS.get(also))):
             hint = f"python tests/agents/install.py {FOLDER}"
-            assert (FOLDER / "bin" / agent.program).exists(), f"{agent.program} is not there; install it: {hint}"
+            assert (FOLDER / "bin" / PROGRAMS[agent.name]).exists(), f"{agent.name} is not there; install it: {hint}"
             monkeypatch.setenv("PATH", f"{FOLDER / 'bin'}{os.pathsep}{programs}")
             monkeypatch.setenv(agent.key, SECRET)
         server.play(*moves)
@@ -338,7 +338,7 @@ def test_what_a_killed_call_used_is_what_the_server_gave(
         return Loop() if question.said else plan("a score of 7", "answer.json")
 
     server.otherwise = move
-    killed = ("timeout", "-s", "KILL", "15", AGENTS[name].program)
+    killed = ("timeout", "-s", "KILL", "15", PROGRAMS[name])
     agent = real(name, tmp_path, monkeypatch, server.url, command=killed)
     agent.prompt = "<<<GOALSEEK PLAN " + agent.made().nonce
     planned = agent.plan()

@@ -140,22 +140,19 @@ def test_what_claude_declares_of_an_error(declared: str | None, wanted: str, sha
         (41, None, "auth"),
         (145, 401, "auth"),
         (173, None, "rate_limited"),
+        (173, 429, "rate_limited"),
         (1, 503, "transient"),
         (42, None, "crashed"),
         (1, 404, "crashed"),
     ],
 )
-def test_what_gemini_declares_of_an_error(exit_code: int, code: int | None, wanted: str) -> None:
-    stderr = json.dumps({"session_id": "s-1", "error": {"message": "no", "code": code}}) if code else ""
-    trouble = read("gemini", "", "", exit_code, stderr).trouble
-    assert trouble == Trouble(wanted, "no" if code else f"it ended with {exit_code}")  # type: ignore[arg-type]
-
-
-def test_gemini_tells_when_its_limit_is_lifted() -> None:
-    error = {"type": "Error", "message": "RESOURCE_EXHAUSTED\nSuggested retry after 7200s.", "code": 429}
-    stderr = json.dumps({"session_id": "s-1", "error": error})
-    why = "RESOURCE_EXHAUSTED Suggested retry after 7200s."
-    assert read("gemini", "", "", 173, stderr).trouble == Trouble("rate_limited", why, 7200.0)
+def test_what_gemini_declares_of_an_error_and_when_its_limit_is_lifted(
+    exit_code: int, code: int | None, wanted: str
+) -> None:
+    error = {"type": "Error", "message": "no\nSuggested retry after 7200s.", "code": code}
+    stderr = json.dumps({"session_id": "s-1", "error": error}) if code else ""
+    why, reset = ("no Suggested retry after 7200s.", 7200.0) if code else (f"it ended with {exit_code}", None)
+    assert read("gemini", "", "", exit_code, stderr).trouble == Trouble(wanted, why, reset)  # type: ignore[arg-type]
 
 
 def test_a_key_that_geminis_own_api_does_not_accept_is_refused_though_its_status_is_400() -> None:
