@@ -16,7 +16,8 @@ import pytest
 from msgspec import structs
 from project import Project, Projects, answer, home, living, until
 
-from goalseek import locks
+from goalseek import disk, locks
+from goalseek.cli.main import run
 from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import Limits
 from goalseek.project import activity
@@ -208,9 +209,6 @@ def test_what_cannot_start_detached_says_why_with_its_own_exit_code(project: Pro
 def test_a_nearly_full_disk_is_named_before_the_first_iteration(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from goalseek import disk
-    from goalseek.cli.main import run
-
     project.set_moves(answer(2))
     monkeypatch.setattr(disk, "LITTLE_FREE", 2**80)
     assert run(["-C", str(project.folder), "iterate", "-n", "1"]) == 0

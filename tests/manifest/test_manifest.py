@@ -81,6 +81,8 @@ CLAUDE = "[provider]\nname = 'claude'\n[search]\n"
         ("[parallel]\nbenches = 99999999999999999999", "line :11: parallel.benches: a number from 1 to 64"),
         ("[parallel]\nslots = { GPU = ['0'] }", "line :11: parallel.slots: was removed: a command reads its bench"),
         ("[parallel.slots]\nGPU = ['0']", "line :10: parallel.slots: was removed: a command reads its bench"),
+        ("[approve]\nbefore = 'always'", "line :11: approve.before: should be 'never', 'kept' or 'each'"),
+        ("[notify]\ncommand = 'ntfy'", "line :11: notify.command"),
         ("[notify]\non = ['kept']", "line :11: notify.on: was removed: the program gets every event"),
         (
             "[provider]\nname = 'tune'\nfallback = [{ name = 'replay', recordings = 'r' }]",

@@ -65,9 +65,13 @@ def test_a_call_that_ended_before_a_kill_is_charged_from_the_session_before_it(t
     calls.add("APPLY_CHANGE", "1 claude")
     calls.note(session=SESSION)  # it ended, and goalseek was killed before the answer was stored
     before: list[Session | None] = []
-    left = lambda call, session: (before.append(session), Usage())[1]  # noqa: E731
+
+    def usage_left(call: object, session: Session | None) -> Usage:
+        before.append(session)
+        return Usage()
+
     checkpoints = Checkpoints(tmp_path, Seal(b"secret"), "", "follows")
-    UsageLog(checkpoints, left, lambda calls_each: USUAL, Standing).settle()
+    UsageLog(checkpoints, usage_left, lambda calls_each: USUAL, Standing).settle()
     assert before == [Session("s")], "its own totals would leave nothing of what it used"
 
 
@@ -224,16 +228,23 @@ RESUMED = "an earlier invocation ended before its record; this one used its stor
 
 
 @pytest.mark.slow
-def test_a_call_that_was_killed_is_charged_the_median_call(project: Project) -> None:
-    project.set_agent(HANGS + REPORT + BETTER).climb("iterate", "-n", "2")
+@pytest.mark.parametrize(
+    ("plans", "phase", "used"), [("", "APPLY_CHANGE", f"{RESUMED}, plan"), (PLANS, "PLAN", RESUMED)]
+)
+def test_a_call_that_was_killed_is_charged_the_median_call(project: Project, plans: str, phase: str, used: str) -> None:
+    """A plan is half of what an iteration costs."""
+    project.set_agent(HANGS + REPORT + plans + BETTER, ask_plan=bool(plans)).climb("iterate", "-n", "2")
+    calls_each = 2 if plans else 1
+    assert tokens(project.iterations()[-1]) == calls_each * 100
     killed_in_the_call(project, signal.SIGKILL)
     record = project.climb()[-1]
     assert (record["iteration"], record["outcome"]) == (3, "kept")
-    assert record["usage"] == {**{name: 2 * amount for name, amount in USAGE.items()}, "estimated": True}
-    charged = "a call in APPLY_CHANGE ended without an answer; it counts as 100 tokens, 0.25 dollars"
-    assert record["notes"] == [charged, f"{RESUMED}, plan"]
+    whole = {name: (calls_each + 1) * amount for name, amount in USAGE.items()}
+    assert record["usage"] == {**whole, "estimated": True}
+    charged = f"a call in {phase} ended without an answer; it counts as 100 tokens, 0.25 dollars"
+    assert record["notes"] == [charged, used]
     record = project.climb()[-1]
-    assert (tokens(record), record["usage"]["estimated"], record["notes"]) == (100, False, [])
+    assert (tokens(record), record["usage"]["estimated"], record["notes"]) == (calls_each * 100, False, [])
 
 
 @pytest.mark.slow
@@ -252,17 +263,6 @@ def test_kills_are_each_charged_and_count_for_the_limit(project: Project) -> Non
     *charged, resumed = record["notes"]
     assert [note.partition("counts as ")[2] for note in charged] == ["600 tokens", "500 tokens"]
     assert resumed.startswith(RESUMED)
-
-
-@pytest.mark.slow
-def test_a_killed_plan_is_half_of_what_an_iteration_costs(project: Project) -> None:
-    project.set_agent(HANGS + REPORT + PLANS + BETTER, ask_plan=True).climb("iterate", "-n", "2")
-    assert tokens(project.iterations()[-1]) == 200
-    killed_in_the_call(project, signal.SIGKILL)
-    record = project.climb()[-1]
-    assert (tokens(record), record["usage"]["estimated"]) == (300, True)
-    charged = "a call in PLAN ended without an answer; it counts as 100 tokens, 0.25 dollars"
-    assert record["notes"] == [charged, RESUMED]
 
 
 @pytest.mark.parametrize("arguments", [("baseline",), ("iterate", "--new")])
