@@ -171,8 +171,7 @@ class LogFile(contextlib.AbstractContextManager["LogFile"]):
         self._room -= len(head)
         self._file.write(head)
         self._file.flush()
-        if rest:
-            self._rest.write(rest)
+        self._rest.write(rest)
 
     def __exit__(self, *_: object) -> None:
         self._file.write(self._rest.content())
@@ -232,12 +231,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
 
     def close(self) -> None:
         """Ends the reaper, and with it all programs."""
-        if self._channel:
-            self._channel.close()
-            self._channel = None
-        if self._reaper:
-            self._reaper.wait()
-            self._reaper = None
+        self._drop_reaper()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -368,9 +362,12 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
                 program.receive()
 
     def _drop_reaper(self) -> None:
-        lock, self._lock = self._lock, None
-        self.close()
-        self._lock = lock
+        if self._channel:
+            self._channel.close()
+            self._channel = None
+        if self._reaper:
+            self._reaper.wait()
+            self._reaper = None
 
 
 def launch_in_terminal(launch: Launch) -> int:
