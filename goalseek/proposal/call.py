@@ -270,7 +270,7 @@ def credentials_of(manifest: Manifest) -> Redactor:
     """The credentials that the manifest passes on: the output of a crash may hold one, and so may a change."""
     secrets = Redactor()
     for table in (manifest.env.verify, manifest.env.agent):
-        secrets.add_variables(credentials_in_manifest(table))
+        secrets.add(credentials_in_manifest(table).values())
     return secrets
 
 

@@ -102,7 +102,7 @@ class AgentLaunch(CallHost, Struct):
         }
         variables = {**credentials, **spec.variables, **contract}
         environment = program_environment(self.manifest.env.agent, variables, project.places.scratch / "tmp")
-        self.secrets.add_variables({**credentials, **credentials_in_manifest(self.manifest.env.agent)})
+        self.secrets.add([*credentials.values(), *credentials_in_manifest(self.manifest.env.agent).values()])
         self.secrets.add_files(file.real for file in spec.login.files)
         # An agent's program in the user's checkout is run from there, not from the workspace.
         program = Path(spec.arguments[0])

@@ -106,8 +106,11 @@ class Redactor:
     def __init__(self) -> None:
         self._values: set[bytes] = set()
 
-    def add_variables(self, variables: Mapping[str, str]) -> None:
-        self._add(variables.values())
+    def add(self, values: Iterable[str]) -> None:
+        for value in values:
+            for form in (value, json.dumps(value)[1:-1]):
+                if len(form) >= _LEAST_LENGTH:
+                    self._values.add(form.encode("utf-8", "surrogateescape"))
 
     def add_files(self, files: Iterable[Path]) -> None:
         """Learns credentials: of JSON files the texts under keys like "token", of others each line."""
@@ -119,9 +122,9 @@ class Redactor:
             except OSError:
                 continue
             try:
-                self._add(_secret_texts(json.loads(text)))
+                self.add(_secret_texts(json.loads(text)))
             except (ValueError, RecursionError):
-                self._add(line.partition("=")[2].strip("'\" ") or line for line in text.splitlines())
+                self.add(line.partition("=")[2].strip("'\" ") or line for line in text.splitlines())
 
     def contains(self, content: bytes) -> bool:
         return any(value in content for value in self._values)
@@ -149,12 +152,6 @@ class Redactor:
                 del pending[:end]
 
         return take
-
-    def _add(self, values: Iterable[str]) -> None:
-        for value in values:
-            for form in (value, json.dumps(value)[1:-1]):
-                if len(form) >= _LEAST_LENGTH:
-                    self._values.add(form.encode("utf-8", "surrogateescape"))
 
 
 def is_credential_name(name: str) -> bool:

@@ -109,7 +109,7 @@ def test_what_is_older_than_the_login_or_no_file_is_not_taken_back(own: Path) ->
 
 def test_secrets_are_taken_out_whole_across_chunks_and_in_json(tmp_path: Path) -> None:
     secrets = Redactor()
-    secrets.add_variables({"K": 'sk-"quoted"-12345', "SHORT": "abc"})
+    secrets.add(['sk-"quoted"-12345', "abc"])
     file = tmp_path / "auth.json"
     file.write_text('{"tokens": {"access_token": "access-0123456789"}, "email": "me@example.com-long"}')
     os.mkfifo(tmp_path / "fifo")
