@@ -240,13 +240,10 @@ class Checkout:
         return Changes(tuple(changed), tuple(sorted(missing)), tuple(added), tuple(new_folders))
 
     def restore(self, changes: Changes) -> None:
-        if changes == Changes():
-            return
-        with disk.own_folder(self.root) as folder:
-            for path in (*changes.added, *changes.folders):
-                self._remove(folder, path)
-            self._write(folder, {path: self.entries[path] for path in (*changes.changed, *changes.missing)})
-        self._record((*changes.changed, *changes.missing))
+        if changes != Changes():
+            expected = {path: self.entries[path] for path in (*changes.changed, *changes.missing)}
+            self.overlay({**dict.fromkeys((*changes.added, *changes.folders)), **expected})
+            self._record(expected)
 
     def clean(self) -> None:
         self.restore(self.changes())

@@ -127,9 +127,8 @@ class Screening(Struct):
 
     def screen(self, changes: Changes) -> None:
         self._added, self._missing = frozenset(changes.added), frozenset(changes.missing)
-        refusals = [*map(self._screen_new, changes.added)]
-        refusals += map(self._screen_known, (*changes.changed, *changes.missing))
-        self.refused.extend(filter(None, refusals))
+        self.refused.extend(filter(None, map(self._screen_new, changes.added)))
+        self.refused.extend(filter(None, map(self._screen_known, (*changes.changed, *changes.missing))))
 
     def _screen_new(self, path: str) -> str:
         scope, quoted = self.scope, quote_path(path)
