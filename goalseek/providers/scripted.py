@@ -55,28 +55,25 @@ class ScriptedProvider(Provider):
         return Reply(move.title, "Move of the script.", tuple(move.files))
 
     def played_out(self, attempt: int, played: Played | None = None) -> str:
-        moves, _ = self._script()
+        moves, _, position = self._script(attempt, played)
         end = f"the script has no more moves: {self.script.name} has {pluralize(len(moves), 'move')}"
-        return end if self._position(attempt, played) >= len(moves) else ""
+        return end if position >= len(moves) else ""
 
     def _move(self, call: Call) -> tuple[Move, str]:
         attempt, played = call.context.attempt, call.context.played
         if why := self.played_out(attempt, played):
             raise Rejected(Outcome.SKIPPED, Reason.PROVIDER_FAILED, why)
-        moves, digests = self._script()
-        position = self._position(attempt, played)
+        moves, digests, position = self._script(attempt, played)
         return moves[position], digests[position]
 
-    def _position(self, attempt: int, played: Played | None) -> int:
-        """The number of moves played; 0 if those played are not the script's first ones."""
+    def _script(self, attempt: int, played: Played | None) -> tuple[list[Move], list[str], int]:
+        """Moves, digests, and the number of moves played; 0 if those played are not the script's first ones."""
+        changed_at = self.script.stat().st_mtime_ns if self.script.exists() else 0
+        moves, digests = _script_and_digests(self.script, changed_at)
         if played is None:
-            return attempt
-        _, digests = self._script()
+            return moves, digests, attempt
         begun = max((digests.index(one) + 1 for one in (played.digest, *played.ahead) if one in digests), default=0)
-        return begun if played.digest or played.ahead else played.count
-
-    def _script(self) -> tuple[list[Move], list[str]]:
-        return _script_and_digests(self.script, self.script.stat().st_mtime_ns if self.script.exists() else 0)
+        return moves, digests, begun if played.digest or played.ahead else played.count
 
 
 @functools.lru_cache(maxsize=4)
