@@ -340,7 +340,7 @@ class _Auditor:
         *lines, torn = self._loaded.results.read_bytes().split(b"\n")
         if torn:
             where, end = f"{RESULTS} line {len(lines) + 1}", "a line with its end"
-            self._add("a torn last line", where, end, _describe_value(_line_text(torn)))
+            self._add("a torn last line", where, end, _describe_value(torn))
             lines.append(torn)
         git_lines = [line.encode("utf-8", "surrogateescape") for line in self.lines]
         known = set(git_lines)
@@ -352,8 +352,7 @@ class _Auditor:
                 what = "a line is in the wrong place" if actual in known else "a line that git does not have"
             else:
                 what = "a record in git is not in results.jsonl" if actual is None else "a line was changed"
-            values = _describe_value(_line_text(wanted)), _describe_value(_line_text(actual))
-            deviations = [Deviation(what, where, *values)]
+            deviations = [Deviation(what, where, _describe_value(wanted), _describe_value(actual))]
             with contextlib.suppress(ValueError, RecursionError):  # member by member, if both are JSON
                 rows = json.loads(wanted or b""), json.loads(actual or b"")
                 deviations = list(_row_deviations(what, where, *rows)) or deviations
@@ -388,10 +387,6 @@ def _shared_fields(expected: Any, stored: Any) -> tuple[Any, Any]:
     return {name: pair[0] for name, pair in both.items()}, {name: pair[1] for name, pair in both.items()}
 
 
-def _line_text(line: bytes | None) -> str | None:
-    return None if line is None else line.decode("utf-8", "backslashreplace")
-
-
 def _row_deviations(what: str, where: str, expected: Any, found: Any, path: str = "") -> Iterator[Deviation]:
     """One for each path at which two JSON values differ."""
     if isinstance(expected, dict) and isinstance(found, dict):
@@ -407,5 +402,6 @@ def _row_deviations(what: str, where: str, expected: Any, found: Any, path: str 
 def _describe_value(value: object) -> str:
     if value is None:
         return _NOTHING
+    value = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= _SHOWN_LIMIT else text[:_SHOWN_LIMIT] + "…"

@@ -31,6 +31,7 @@ INDEX = "results.index"
 _UNFIT = (OSError, ValueError, KeyError, TypeError, StopIteration, AttributeError, RecursionError)
 _FOLD = "standing 14"  # another number if the same records add up to another standing
 _DIGITS = re.compile(rb"[0-9]+")
+_REMEDY = "see the differences: goalseek audit; write it again from git: goalseek audit --rebuild"
 Parsed = TypeVar("Parsed")
 
 
@@ -82,25 +83,20 @@ class History:
 
     def backward(self) -> Iterator[Line]:
         with suppress(FileNotFoundError), self.path.open("rb") as file:
-            position = file.seek(0, os.SEEK_END)
-            rest = b""
-            is_torn = True
+            position, content, is_torn = file.seek(0, os.SEEK_END), b"", True
             while position > 0:
                 size = min(_BLOCK, position)
                 position -= size
                 file.seek(position)
-                rest = file.read(size) + rest
-                first, *lines = rest.split(b"\n")
-                offset = position + len(rest)
-                for text in reversed(lines):
-                    offset -= len(text)
+                content = file.read(size) + content
+                end = len(content)
+                while (newline := content.rfind(b"\n", 0, end)) >= 0:
                     if not is_torn:
-                        yield Line(offset, text)
-                    is_torn = False
-                    offset -= 1
-                rest = first
+                        yield Line(position + newline + 1, content[newline + 1 : end])
+                    end, is_torn = newline, False
+                content = content[:end]
             if not is_torn:
-                yield Line(0, rest)
+                yield Line(0, content)
 
     def records(self) -> Iterator[Record]:
         """Oldest first. Like all that parse one, raises GoalseekError for a line that is no record."""
@@ -158,8 +154,7 @@ class History:
             return parse(line.text)
         except ValueError as error:
             message = f"{self.path}, at byte {line.offset}: {error}"
-            hint = "see the differences: goalseek audit; write it again from git: goalseek audit --rebuild"
-            hint = error.hint if isinstance(error, NewerSchema) else hint
+            hint = error.hint if isinstance(error, NewerSchema) else _REMEDY
             raise GoalseekError(message, hint, StopReason.TAMPERED) from None
 
     def replay(self, snapshot: Snapshot, until: int | None = None) -> Standing:
@@ -244,8 +239,7 @@ def repair(history: History, messages: Iterator[str], snapshot: Snapshot) -> str
             older.append(message)
         elif message is None or message.encode() != line.text:
             problem = f"{path}, at byte {line.offset}: the line differs from git"
-            hint = "see the differences: goalseek audit; write it again from git: goalseek audit --rebuild"
-            raise GoalseekError(problem, hint, StopReason.TAMPERED)
+            raise GoalseekError(problem, _REMEDY, StopReason.TAMPERED)
     note = ""
     if history.size() > end:
         os.truncate(path, end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from git import Commit, Repo
 
 
-class Climb:
+class Climb(contextlib.AbstractContextManager["Climb"]):
     """The records of one moment: open the climb again for newer ones.
 
     GitPython starts git processes and keeps them: leave the ``with`` block, or ``close`` the climb.
@@ -55,9 +56,6 @@ class Climb:
         """End GitPython's git processes."""
         if "repo" in self.__dict__:
             self.repo.close()
-
-    def __enter__(self) -> Climb:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
