@@ -237,6 +237,18 @@ def test_a_night_with_a_limit_an_outage_and_a_revoked_key_loses_no_iteration(
     assert any(note.startswith("waited 2h") or note.startswith("waited 1h") for note in records[2]["notes"])
 
 
+def test_one_that_hangs_is_charged_as_usual_and_the_next_one_answers(fake: Fakes, scorers: Projects) -> None:
+    fake("claude", SCORING, _3="do time.sleep(60)"), fake("codex", SCORING)
+    fallback = [{"name": "codex", "credentials": []}]
+    project = scorers({"name": "claude", "credentials": [], "timeout": "5s", "fallback": fallback})
+    first, second = project.climb("iterate", "-n", "2")[1:]
+    assert [(record["outcome"], record["provider"]) for record in (first, second)] == [
+        ("kept", "claude"),
+        ("kept", "codex"),
+    ]
+    assert (tokens(first), tokens(second), second["usage"]["estimated"]) == (200, 300, True)
+
+
 @pytest.fixture
 def endpoint() -> Iterator[str]:
     """A server that knows no method: it answers, though."""

@@ -2,19 +2,14 @@
 
 import contextlib
 import json
-import os
 import re
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from http.client import IncompleteRead
-from pathlib import Path
 from typing import Any
 
 import pytest
-from model_server import stand_in
 from model_server.moves import Cut, Die, Edit, Hang, Loop, Refuse, Tokens, plan
 from model_server.server import ModelServer
 from project import until
@@ -178,24 +173,3 @@ def test_tokens_are_counted_and_a_question_without_tools_is_answered_aside(serve
     with urllib.request.urlopen(request, timeout=10) as answer:
         assert "Aside" in answer.read().decode()
     assert server.done() == [] and server.moves_left == 1
-
-
-def test_the_stand_in_is_called_and_answers_as_claude_code(server: ModelServer, tmp_path: Path) -> None:
-    def call(*words: str) -> tuple[int, dict[str, Any]]:
-        program = [sys.executable, stand_in.__file__, "-p", "--output-format", "json", *words]
-        given = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "planted", "HOME": str(tmp_path)}
-        environment = {**os.environ, **given}
-        done = subprocess.run(
-            program, input=PROMPT, text=True, capture_output=True, cwd=tmp_path, env=environment, timeout=120
-        )
-        return done.returncode, json.loads(done.stdout.splitlines()[-1])
-
-    server.play(plan("a title", "x"), Edit({"x": "edited"}), Refuse(429, 7))
-    code, planned = call("--tools", "Read,Glob")
-    assert (code, planned["is_error"], planned["usage"]["input_tokens"]) == (0, False, 100)
-    code, applied = call("--resume", planned["session_id"])
-    assert code == 0 and (tmp_path / "x").read_text() == "edited" and applied["usage"]["input_tokens"] == 200
-    assert "a title" in server.seen[-1].asked.said
-    assert applied["total_cost_usd"] == pytest.approx(3 * planned["total_cost_usd"]), "the session's, as Claude Code's"
-    code, refused = call()
-    assert (code, refused["is_error"], refused["subtype"], refused["api_error_status"]) == (1, True, "success", 429)

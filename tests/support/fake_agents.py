@@ -182,7 +182,7 @@ ASKS, APPROVES = (
 )
 
 
-def first_line(options: str = "") -> str:
+def first_line(options: str) -> str:
     """What makes a text a program of this Python, also where the path of that has a space."""
     if " " not in sys.executable:
         return f"#!{sys.executable} {options}"

@@ -6,14 +6,8 @@ from collections.abc import Iterator
 from model_server.asked import Asked, ToolCall
 from model_server.moves import Edit
 
-_SHELLS = {
-    "Bash": "command",
-    "bash": "command",
-    "run_shell_command": "command",
-    "exec_command": "cmd",
-    "shell_command": "command",
-    "shell": "command",
-}
+_SHELLS = dict.fromkeys(("Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell"), "command")
+_SHELLS["exec_command"] = "cmd"
 _WRITERS = {"Write": "file_path", "write": "filePath", "write_file": "file_path"}
 _TAKES_WORDS = ("shell", "local_shell")
 _ENDS_BY_COMMAND = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"

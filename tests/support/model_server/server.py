@@ -8,7 +8,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -39,19 +39,19 @@ class Seen:
 
 
 class ModelServer:
-    """Plays ``moves``, one for each new question, then ``otherwise`` again and again, or what it says to a question.
+    """Plays its moves, one for each new question, then ``otherwise`` again and again, or what it says to a question.
 
     A question that follows the result of a tool goes on with its move, unless ``gate`` gives another move for it, which
     is none that answers. An agent's side questions, which offer no tool (a title for the session, say), are answered
     aside. Closes and reopens at the same address where a move says so.
     """
 
-    def __init__(self, moves: Iterable[Move] = (), otherwise: Move | Callable[[Asked], Move] = _NOTHING) -> None:
+    def __init__(self) -> None:
         self.seen: list[Seen] = []
         self.unknown: list[str] = []
-        self.otherwise = otherwise
+        self.otherwise: Move | Callable[[Asked], Move] = _NOTHING
         self.gate: Callable[[Asked], Move | None] = lambda asked: None
-        self._moves = list(moves)
+        self._moves: list[Move] = []
         self._playing: dict[str, Edit | Loop] = {}
         self._number = 0
         self._lock = threading.RLock()
@@ -74,7 +74,6 @@ class ModelServer:
 
     @property
     def moves_left(self) -> int:
-        """How many moves were not played yet."""
         return len(self._moves)
 
     def play(self, *moves: Move) -> None:
@@ -96,7 +95,10 @@ class ModelServer:
     def _open(self) -> None:
         self._listening = _Listening(("127.0.0.1", self.port), self)
         self.port = self._listening.server_address[1]
-        thread = threading.Thread(target=self._listening.serve_forever, args=(0.02,), daemon=True)
+        self._start(self._listening.serve_forever, 0.02)
+
+    def _start(self, act: Callable[..., object], *arguments: float) -> None:
+        thread = threading.Thread(target=act, args=arguments, daemon=True)
         thread.start()
         self._threads.append(thread)
 
@@ -118,9 +120,7 @@ class ModelServer:
             if seconds is not None and not self._closing.wait(seconds):
                 self._open()
 
-        thread = threading.Thread(target=go, daemon=True)
-        thread.start()
-        self._threads.append(thread)
+        self._start(go)
 
     def reopen(self) -> None:
         """Listens again after ``die(None)``."""
