@@ -10,18 +10,12 @@ from typing import Any
 import pytest
 import tomli_w
 from project import Ended, Project, held_out, home
-from taking_back import FILES, SCOPE, climb, part, parts
+from taking_back import FILES, MOVES, SCOPE, climb, part, parts, three
 
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import load
 
 TIP = "refs/goalseek/demo/tip"
-MOVES = part("a", 2), part("b", 3), part("c", 0), part("c", 5)
-
-
-def three(top: Path) -> Project:
-    """Iterations 1, 2 and 4 are kept, each in a file of its own."""
-    return climb(top, *MOVES)
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from fixture_projects import FixtureProject
 from killing import chain
 from skips import levels
 
+pytestmark = pytest.mark.slow
 KEPT, SIMPLER = ("kept", "better"), ("kept", "simpler")
 WORSE, TIE, GUARD = ("reverted", "worse"), ("reverted", "tie"), ("reverted", "guard")
 FAILED = ("reverted", "verify_failed")
 OUT_OF_SCOPE = ("skipped", "out_of_scope")
 
 
-@pytest.mark.slow
 def test_digits_climbs_by_its_script(tmp_path: Path) -> None:
     project = FixtureProject(tmp_path / "digits", "digits")
     records = climbed(project, "experiment.py", "-n", "13", "--provider", "scripted")
@@ -32,7 +32,6 @@ def test_digits_climbs_by_its_script(tmp_path: Path) -> None:
     assert "accuracy" in project.run("show", "best").stdout
 
 
-@pytest.mark.slow
 def test_digits_climbs_by_turning_its_marked_constants(tmp_path: Path) -> None:
     project = FixtureProject(tmp_path / "digits", "digits")
     records = climbed(project, "experiment.py", "-n", "6")
@@ -43,7 +42,6 @@ def test_digits_climbs_by_turning_its_marked_constants(tmp_path: Path) -> None:
     assert all(record["changed_files"] == ["experiment.py"] for record in tried)
 
 
-@pytest.mark.slow
 def test_sort_speed_keeps_only_what_is_correct_and_fast(tmp_path: Path) -> None:
     project = FixtureProject(tmp_path / "sort-speed", "sort-speed")
     records = climbed(project, "sorting.py", "-n", "8")
@@ -53,7 +51,6 @@ def test_sort_speed_keeps_only_what_is_correct_and_fast(tmp_path: Path) -> None:
     assert values(records)[0] >= 4 * best(records)
 
 
-@pytest.mark.slow
 def test_bundle_size_shrinks_the_page_and_nothing_else(tmp_path: Path) -> None:
     project = FixtureProject(tmp_path / "bundle-size", "bundle-size")
     records = climbed(project, "src/style.css", "-n", "12")
@@ -65,7 +62,6 @@ def test_bundle_size_shrinks_the_page_and_nothing_else(tmp_path: Path) -> None:
     assert "build.py" in records[8]["why"]
 
 
-@pytest.mark.slow
 def test_prompt_climbs_by_text_alone(tmp_path: Path) -> None:
     project = FixtureProject(tmp_path / "prompt", "prompt")
     records = climbed(project, "prompt.txt", "-n", "10")
@@ -73,7 +69,6 @@ def test_prompt_climbs_by_text_alone(tmp_path: Path) -> None:
     assert best(records) > values(records)[0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("level", levels("none", "bubblewrap"))
 def test_hostile_changes_nothing_but_the_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str) -> None:
     project = FixtureProject(tmp_path / "hostile", "hostile")
@@ -99,7 +94,6 @@ def test_hostile_changes_nothing_but_the_number(tmp_path: Path, monkeypatch: pyt
     assert "goalseek's git reads no configuration" in records[poison]["hypothesis_summary"]
 
 
-@pytest.mark.slow
 def test_noisy_is_what_the_ovens_are_worth_times_the_luck_of_the_seeds(tmp_path: Path) -> None:
     project = FixtureProject(tmp_path / "noisy", "noisy")
     records = climbed(project, "experiment.py", "-n", "12")

@@ -41,10 +41,11 @@ def mounted(place: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(params=["repository", "cache"])
-def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """A small disk where the repository will be, or where goalseek's trees are."""
-    with mounted(tmp_path / "disk" if request.param == "repository" else home("cache")) as place:
-        yield request.param, place
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    """A small disk, and where the repository will be: on it, or beside it where the disk has goalseek's trees."""
+    is_repository = request.param == "repository"
+    with mounted(tmp_path / "disk" if is_repository else home("cache")) as place:
+        yield place, (place if is_repository else tmp_path) / "project"
 
 
 @pytest.fixture
@@ -82,11 +83,8 @@ def iterate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.needs("mount")
-def test_whatever_room_is_left(
-    disk: tuple[str, Path], calm: Project, tmp_path: Path, iterate: Callable[..., tuple[int, str]]
-) -> None:
-    which, place = disk
-    top = (place if which == "repository" else tmp_path) / "project"
+def test_whatever_room_is_left(disk: tuple[Path, Path], calm: Project, iterate: Callable[..., tuple[int, str]]) -> None:
+    place, top = disk
     project, stopped = climbing(top, ITERATIONS), []
     users = project.users()
     for pages in ROOMS:
@@ -111,10 +109,10 @@ def test_whatever_room_is_left(
 @pytest.mark.needs("mount")
 @pytest.mark.parametrize("phase", ["apply", "verify"])
 def test_filled_by_somebody_in_the_middle_of_a_phase(
-    disk: tuple[str, Path], calm: Project, tmp_path: Path, iterate: Callable[..., tuple[int, str]], phase: str
+    disk: tuple[Path, Path], calm: Project, tmp_path: Path, iterate: Callable[..., tuple[int, str]], phase: str
 ) -> None:
-    which, place = disk
-    project = climbing((place if which == "repository" else tmp_path) / "project", ITERATIONS)
+    place, top = disk
+    project = climbing(top, ITERATIONS)
     assert iterate(project, "-n", "1")[0] == 0
     script = home(f"during-{phase}")
     stops = 0
@@ -152,9 +150,9 @@ def test_a_git_folder_for_which_there_is_no_room_is_a_full_disk(tmp_path: Path) 
 
 
 @pytest.mark.needs("mount")
-def test_four_at_once_go_on_when_there_is_room_again(disk: tuple[str, Path], tmp_path: Path) -> None:
-    which, place = disk
-    project, ends = many((place if which == "repository" else tmp_path) / "project", AT_ONCE_ITERATIONS), []
+def test_four_at_once_go_on_when_there_is_room_again(disk: tuple[Path, Path]) -> None:
+    place, top = disk
+    project, ends = many(top, AT_ONCE_ITERATIONS), []
     project.climb("iterate", "-n", "1", *AT_ONCE)
     for pages in ROOMS[::3]:
         filler = fill(place, pages)

@@ -12,12 +12,12 @@ from killing import kill, start
 from many import AT_ONCE, Calls, assert_sound_at_end, candidates_in_flight, go_on, many, numbers_in_flight
 from project import Project, home, until
 
+pytestmark = pytest.mark.slow
 ITERATIONS = 12
 KILLS_LEAST = 5
 MOST_SECONDS = 2.0
 
 
-@pytest.mark.slow
 def test_nothing_is_lost_nor_counted_or_paid_twice(
     tmp_path: Path, ways: Sequence[str] = ("tool", "group", "everything"), seed: int = 0
 ) -> None:
@@ -52,7 +52,6 @@ def killed_while_measuring(top: Path, least: int = 2) -> Project:
     return project
 
 
-@pytest.mark.slow
 def test_one_at_a_time_ends_them_and_goes_on_and_what_comes_between_waits(tmp_path: Path) -> None:
     project = killed_while_measuring(tmp_path / "repository")
     calls = Calls(project)
@@ -67,7 +66,6 @@ def test_one_at_a_time_ends_them_and_goes_on_and_what_comes_between_waits(tmp_pa
     assert_sound_at_end(project, 6)
 
 
-@pytest.mark.slow
 def test_a_lock_that_git_left_on_a_candidate_in_flight_is_removed(tmp_path: Path) -> None:
     project = killed_while_measuring(tmp_path / "repository")
     refs = project.git("for-each-ref", "--format=%(refname)", "refs/goalseek/demo/flight").splitlines()
@@ -79,7 +77,6 @@ def test_a_lock_that_git_left_on_a_candidate_in_flight_is_removed(tmp_path: Path
     assert_sound_at_end(project, 6)
 
 
-@pytest.mark.slow
 def test_a_new_run_records_candidates_and_forgets_proposals(tmp_path: Path) -> None:
     project = killed_while_measuring(tmp_path / "repository")
     left, begun = candidates_in_flight(project), numbers_in_flight(project)
@@ -91,7 +88,6 @@ def test_a_new_run_records_candidates_and_forgets_proposals(tmp_path: Path) -> N
     assert_sound_at_end(project, max(records), forgotten=begun - left)
 
 
-@pytest.mark.slow
 def test_a_baseline_records_them_where_they_cannot_be_finished(tmp_path: Path) -> None:
     project = killed_while_measuring(tmp_path / "repository")
     left = candidates_in_flight(project)
@@ -104,7 +100,6 @@ def test_a_baseline_records_them_where_they_cannot_be_finished(tmp_path: Path) -
     project.check("audit")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("steps", [3, 4])
 def test_what_was_under_way_alone_is_finished_first(tmp_path: Path, steps: int) -> None:
     """Its proposal is stored, or its candidate is on the tip."""
@@ -118,7 +113,6 @@ def test_what_was_under_way_alone_is_finished_first(tmp_path: Path, steps: int) 
     assert_sound_at_end(project, 5)
 
 
-@pytest.mark.slow
 def test_two_climbs_of_one_repository_that_are_killed_in_turn(tmp_path: Path) -> None:
     project, dice = many(tmp_path / "repository", 6), random.Random("two")
     other = Project(project.top, project.folder)
@@ -136,7 +130,6 @@ def test_two_climbs_of_one_repository_that_are_killed_in_turn(tmp_path: Path) ->
     assert_sound_at_end(other, 6, "other")
 
 
-@pytest.mark.slow
 def test_after_somebody_emptied_the_cache_in_the_middle_the_same_command_goes_on(tmp_path: Path) -> None:
     project = many(tmp_path / "repository", ITERATIONS)
     started = start(project, "iterate", "--forever", *AT_ONCE)

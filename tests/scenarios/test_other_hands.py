@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,31 +22,32 @@ pytestmark = pytest.mark.slow
 LEDGER = "refs/goalseek/demo/ledger"
 TIP = "refs/goalseek/demo/tip"
 BRANCH = "refs/heads/goalseek/demo"
-WAIT = 'if [ "$GOALSEEK_ITERATION" = 1 ] && [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; {wait}; fi\n'
-UNTIL_GO = 'while [ ! -e "$HOME/go" ] && [ -e "$HOME" ]; do sleep 0.05; done'
-JUDGE = WAIT.format(wait=UNTIL_GO) + 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
+WAIT = """\
+if [ "$GOALSEEK_ITERATION" = 1 ] && [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; fi
+while [ -e "$HOME/waiting" ] && [ ! -e "$HOME/go" ]; do sleep 0.05; done
+"""
+COPY = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
+JUDGE = WAIT + COPY
 AGENT = "printf '{\"score\": 1%s}' $GOALSEEK_ITERATION > answer.json; echo a title\n"
 
 
-def made(make_project: Projects, tmp_path: Path, agent: str, judge: str, **more: object) -> Project:
-    script = tmp_path / "agent.sh"
-    script.write_text(agent)
-    provider = {"name": "command", "command": ["sh", str(script)]}
+def made(make_project: Projects, agent: str, judge: str) -> Project:
     files = {"answer.json": '{"score": 1}\n', "hidden/judge.sh": judge, "other.txt": "x\n"}
-    return make_project(files=files, manifest={"provider": provider, **more})
+    project = make_project(files=files).set_agent(agent)
+    project.commit("the agent")
+    return project
 
 
 @pytest.fixture
-def waiting(make_project: Projects, tmp_path: Path) -> Project:
+def waiting(make_project: Projects) -> Project:
     """A project whose verifier waits in iteration 1 until ``go`` is there; iteration n proposes 1n."""
-    return made(make_project, tmp_path, AGENT, JUDGE)
+    return made(make_project, AGENT, JUDGE)
 
 
 @pytest.fixture
-def waiting_agent(make_project: Projects, tmp_path: Path) -> Project:
+def waiting_agent(make_project: Projects) -> Project:
     """The same, but it is the agent who waits."""
-    judge = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
-    return made(make_project, tmp_path, WAIT.format(wait=UNTIL_GO) + AGENT, judge)
+    return made(make_project, WAIT + AGENT, COPY)
 
 
 def at_work(project: Project, *arguments: str) -> subprocess.Popen[str]:
@@ -63,10 +65,6 @@ def finished(started: subprocess.Popen[str]) -> Ended:
 def climb_on(project: Project) -> list[dict[str, Any]]:
     home("go").touch()
     return project.climb()
-
-
-def audit(project: Project) -> None:
-    project.check("audit")
 
 
 def values(project: Project) -> list[float | None]:
@@ -141,7 +139,7 @@ def test_done_to_a_run_at_work_it_does_no_harm(waiting: Project, hand: str) -> N
     assert waiting.users() == users
     assert waiting.git("rev-parse", "goalseek/demo") == waiting.git("rev-parse", TIP)
     waiting.manifest.write_text(manifest)
-    audit(waiting)
+    waiting.check("audit")
     if hand == "git clean":
         assert "again from git: " in ended.stderr
         assert waiting.git("status", "--porcelain") == ""
@@ -158,7 +156,7 @@ def test_done_while_the_agent_is_at_work_it_goes_on(waiting_agent: Project, hand
     found = [(record["outcome"], record["reason"]) for record in waiting_agent.iterations()]
     lost = ("skipped", "interrupted") if hand == "an empty cache" else ("kept", "better")
     assert found == [("baseline", "measured"), lost, ("kept", "better")]
-    audit(waiting_agent)
+    waiting_agent.check("audit")
 
 
 @pytest.mark.parametrize(
@@ -183,7 +181,7 @@ def test_a_ref_that_somebody_moved_is_a_stop_that_says_the_way_on(
     waiting.git(*way_on[1].split())
     waiting.check("iterate")
     assert values(waiting)[: 2 if is_at_work else None] == [1, 11, 12][: 2 if is_at_work else None]
-    audit(waiting)
+    waiting.check("audit")
 
 
 @pytest.mark.parametrize("is_at_work", [True, False])
@@ -197,11 +195,11 @@ def test_a_branch_that_is_gone_is_made_again_and_stops_nobody(waiting: Project, 
     waiting.check("iterate")
     assert values(waiting)[:3] == [1, 11, 12]
     assert waiting.git("rev-parse", "goalseek/demo") == waiting.git("rev-parse", TIP)
-    audit(waiting)
+    waiting.check("audit")
 
 
-def test_a_deleted_tip_is_noticed_after_an_iteration_without_a_candidate(waiting: Project, tmp_path: Path) -> None:
-    (tmp_path / "agent.sh").write_text("true\n")
+def test_a_deleted_tip_is_noticed_after_an_iteration_without_a_candidate(waiting: Project) -> None:
+    waiting.agent.write_text("true\n")
     assert climb_on(waiting)[-1]["reason"] == "no_change"
     lay("tip deleted", waiting)
     ended = waiting.run("iterate")
@@ -218,7 +216,7 @@ def test_a_branch_that_is_checked_out_is_left_alone_and_brought_up_afterwards(wa
     waiting.git("switch", "--quiet", "main")
     waiting.climb()
     assert waiting.git("rev-parse", "goalseek/demo") == waiting.git("rev-parse", TIP)
-    audit(waiting)
+    waiting.check("audit")
 
 
 def test_a_candidate_whose_stored_answers_are_gone_is_recorded_as_interrupted(waiting: Project) -> None:
@@ -235,15 +233,11 @@ def test_a_candidate_whose_stored_answers_are_gone_is_recorded_as_interrupted(wa
     assert records[1]["commit_hash"] == candidate and records[1]["changed_files"] == ["answer.json"]
     assert waiting.git("rev-parse", f"{records[1]['rollback_commit_hash']}^{{tree}}") == records[0]["tree_hash"]
     assert waiting.git("show", f"{candidate}:answer.json") == '{"score": 11}'
-    audit(waiting)
+    waiting.check("audit")
 
 
-def test_what_nothing_held_yet_and_was_pruned_between_two_steps_is_made_again(
-    make_project: Projects, tmp_path: Path
-) -> None:
-    project = made(
-        make_project, tmp_path, AGENT.replace("1%s", "0.%s"), 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
-    )
+def test_what_nothing_held_yet_and_was_pruned_between_two_steps_is_made_again(make_project: Projects) -> None:
+    project = made(make_project, AGENT.replace("1%s", "0.%s"), COPY)
     for _ in range(5 + 7):
         project.check("step")
         project.git("gc", "--quiet", "--prune=now")
@@ -251,7 +245,7 @@ def test_what_nothing_held_yet_and_was_pruned_between_two_steps_is_made_again(
     assert (record["iteration"], record["reason"]) == (1, "worse")
     assert project.git("rev-parse", "goalseek/demo") == record["rollback_commit_hash"]
     assert project.git("show", f"{record['commit_hash']}:answer.json") == '{"score": 0.1}'
-    audit(project)
+    project.check("audit")
 
 
 @pytest.mark.parametrize("phase", ["LOG of a baseline", "COMMIT", "LOG"])
@@ -270,33 +264,34 @@ def test_what_a_prune_removed_that_looked_before_the_refs_moved_comes_back(waiti
             path.unlink()
     assert len(waiting.climb("iterate", "-n", "2")) >= records
     assert waiting.git("gc", "--quiet") == waiting.git("fsck", "--no-dangling") == ""
-    audit(waiting)
+    waiting.check("audit")
+
+
+def climb_beside(project: Project, commands: Sequence[str], pause: float, *arguments: str) -> None:
+    """Climbs to the end while git does these commands over and over."""
+    climb = project.start("iterate", *arguments)
+    deadline = time.monotonic() + 300
+    while climb.poll() is None and time.monotonic() < deadline:
+        for command in commands:
+            subprocess.run(["git", *command.split()], cwd=project.top, capture_output=True, timeout=120)
+        time.sleep(pause)
+    said = climb.communicate(timeout=120)
+    assert climb.returncode == 0, said
 
 
 @pytest.mark.parametrize("command, pause", [("gc --quiet --prune=now", 0.1), ("prune --expire=now", 0.0)])
 def test_a_climb_goes_on_beside_a_git_that_prunes_all_the_time(waiting: Project, command: str, pause: float) -> None:
     home("go").touch()
-    climb = waiting.start("iterate", "-n", "12")
-    deadline = time.monotonic() + 300
-    while climb.poll() is None and time.monotonic() < deadline:
-        subprocess.run(["git", *command.split()], cwd=waiting.top, capture_output=True, timeout=120)
-        time.sleep(pause)
-    assert climb.returncode == 0, climb.communicate(timeout=120)
-    climb.communicate(timeout=120)
+    climb_beside(waiting, [command], pause, "-n", "12")
     assert [record["iteration"] for record in waiting.climb()] == list(range(14))
     waiting.git("gc", "--quiet")
-    audit(waiting)
+    waiting.check("audit")
 
 
 def test_four_at_once_go_on_beside_housekeeping_that_prunes_all_the_time(tmp_path: Path) -> None:
     project = many(tmp_path / "repository", 8)
-    climb = project.start("iterate", "--forever", *AT_ONCE)
-    deadline = time.monotonic() + 300
-    while climb.poll() is None and time.monotonic() < deadline:
-        for command in ("gc --quiet --prune=now", "repack -a -d -q", "reflog expire --expire=now --all"):
-            subprocess.run(["git", *command.split()], cwd=project.top, capture_output=True, timeout=120)
-    assert climb.returncode == 0, climb.communicate(timeout=120)
-    climb.communicate(timeout=120)
+    housekeeping = ("gc --quiet --prune=now", "repack -a -d -q", "reflog expire --expire=now --all")
+    climb_beside(project, housekeeping, 0.0, "--forever", *AT_ONCE)
     assert_sound_at_end(project, 8)
     assert "interrupted" not in [record["reason"] for record in project.iterations()]
 
@@ -310,7 +305,7 @@ def test_content_that_cannot_be_had_again_is_an_interrupted_iteration(waiting: P
     shutil.rmtree(waiting.run_folder(1) / "snapshot")
     assert waiting.climb()[-1]["why"] == "git does not have the content of answer.json any more: somebody pruned it"
     assert waiting.climb()[-1]["outcome"] == "kept"
-    audit(waiting)
+    waiting.check("audit")
 
 
 def test_an_object_that_is_gone_for_good_is_named(waiting: Project) -> None:
@@ -325,7 +320,7 @@ def test_an_object_that_is_gone_for_good_is_named(waiting: Project) -> None:
     assert ended.exit_code == 3 and blob in ended.stderr and "pruned" in ended.stderr
     place.write_bytes(content)
     assert waiting.climb()[-1]["outcome"] == "kept"
-    audit(waiting)
+    waiting.check("audit")
 
 
 def test_a_lock_that_somebody_holds_for_a_moment_is_waited_for(waiting: Project) -> None:
@@ -344,9 +339,9 @@ def test_from_another_worktree_the_climb_goes_on(waiting: Project) -> None:
     waiting.git("worktree", "add", "--quiet", "-b", "elsewhere", str(top))
     there = Project(top, top)
     assert [record["iteration"] for record in there.climb()] == [0, 1, 2]
-    audit(there)
+    there.check("audit")
     assert [record["iteration"] for record in waiting.climb()] == [0, 1, 2, 3]
-    audit(waiting)
+    waiting.check("audit")
 
 
 def test_of_two_refs_the_one_that_somebody_moved_meanwhile_is_named(

@@ -9,9 +9,7 @@ from project import Project, Projects, answer
 
 
 def block_with(page: str, language: str, words: str) -> str:
-    """The one block of a page in this language that has these words."""
-    (block,) = (body for body in pages.blocks_in((pages.GUIDE / f"{page}.md").read_text(), language) if words in body)
-    return block
+    return pages.block_with((pages.GUIDE / f"{page}.md").read_text(), language, words)
 
 
 def commands(page: str, words: str) -> list[list[str]]:

@@ -51,9 +51,7 @@ CPP = {
     "hidden/input.txt": "1 2 3\n",
     "hidden/answer.sha256": hashlib.sha256(b"6\n").hexdigest() + "  answer.txt\n",
 }
-(SCRIPT,) = (
-    block for block in pages.blocks_in((pages.GUIDE / "providers.md").read_text(), "sh") if "words.txt" in block
-)
+SCRIPT = pages.block_with((pages.GUIDE / "providers.md").read_text(), "sh", "words.txt")
 WORDS = """\
 wrong=$(sort marked.txt hidden/spam.txt | uniq -u | wc -l)
 echo "right: $(($(wc -l < mails.txt) - wrong))"
@@ -77,8 +75,7 @@ def best(project: Project) -> float:
 
 
 def block_with(language: str, words: str) -> str:
-    (found,) = (body for body in blocks(language) if words in body)
-    return found
+    return pages.block_with(README, language, words)
 
 
 @pytest.mark.slow

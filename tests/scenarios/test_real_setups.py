@@ -13,6 +13,7 @@ from project import MANIFEST, Project
 from rooms import listener, small_python
 from skips import levels
 
+pytestmark = pytest.mark.slow
 BOTH = pytest.mark.parametrize("mode", levels("landlock", "bubblewrap"))
 PRINTED = {"direction": "maximize", "regex": "score: ([0-9]+)", "noise": "none"}
 UV = str(Path(sys.executable).with_name("uv"))
@@ -40,7 +41,6 @@ def uv(*words: object) -> None:
     subprocess.run([UV, *map(str, words)], check=True, capture_output=True, timeout=120)
 
 
-@pytest.mark.slow
 @BOTH
 def test_an_environment_made_by_uv_whose_interpreter_lives_in_home(project: Project, isolated: Path, mode: str) -> None:
     interpreter = small_python(isolated / ".local/share/uv/python/cpython-3.11-linux")
@@ -86,7 +86,6 @@ EDITABLE = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_the_repository_itself_installed_editable(project: Project) -> None:
     """The candidate is what is imported, and the checkout is not touched."""
@@ -121,7 +120,6 @@ C_FILES = {
 ANSWER_2 = {"src/answer.c": "int answer(void) { return 2; }\n"}
 
 
-@pytest.mark.slow
 @BOTH
 @pytest.mark.needs("cc", "cmake", "ninja")
 def test_a_warm_build_folder_of_cmake_and_ninja(project: Project, mode: str) -> None:
@@ -139,7 +137,6 @@ def test_a_warm_build_folder_of_cmake_and_ninja(project: Project, mode: str) -> 
     assert not (project.top / "build").exists()
 
 
-@pytest.mark.slow
 @BOTH
 @pytest.mark.needs("cc", "ccache")
 def test_gcc_through_alternatives_and_ccache_that_hits(project: Project, isolated: Path, mode: str) -> None:
@@ -184,7 +181,6 @@ def with_device(project: Project, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize(
     ("devices", "there"), [("auto", 1), ("none", 0), ([str(DEVICE)], 1), (["/dev/null"], 0)], ids=str
@@ -216,7 +212,6 @@ except OSError:
 
 @BOTH
 @pytest.mark.parametrize("who", ["setup", "verify", "nobody"])
-@pytest.mark.slow
 def test_the_network_is_for_those_commands_that_ask_for_it(project: Project, mode: str, who: str) -> None:
     with listener() as port:
         python = shlex.quote(sys.executable)

@@ -102,18 +102,8 @@ def test_by_ssh_it_outlives_the_connection_and_is_watched_and_stopped_from_anoth
 # What systemd does with a unit, as far as a unit of goalseek says something: systemd.service(5), in a few lines.
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CLEAN_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
-KNOWN = {
-    "WorkingDirectory",
-    "Environment",
-    "EnvironmentFile",
-    "ExecStart",
-    "Restart",
-    "RestartSec",
-    "RestartPreventExitStatus",
-    "SuccessExitStatus",
-    "KillMode",
-    "OOMPolicy",
-}
+KNOWN = """WorkingDirectory Environment EnvironmentFile ExecStart Restart RestartSec RestartPreventExitStatus
+    SuccessExitStatus KillMode OOMPolicy""".split()
 STARTS_MOST, STARTS_SECONDS = 5, 10  # more often than that, and systemd gives a unit up
 
 
@@ -131,7 +121,7 @@ class Unit:
         parser.optionxform = str  # type: ignore[assignment, method-assign]
         parser.read_string(text)
         found = {key: value.replace("%h", str(home)) for key, value in parser["Service"].items()}
-        assert not set(found) - KNOWN, found
+        assert found.keys() <= {*KNOWN}, found
         usual = {"Restart": "no", "RestartSec": "0.1", "KillMode": "control-group", "OOMPolicy": "stop"}
         return cls({**usual, **found}, home)
 
@@ -158,7 +148,6 @@ class Unit:
         return code == 0 or -code in CLEAN_SIGNALS or str(code) in self.service.get("SuccessExitStatus", "").split()
 
     def is_started_again(self, code: int) -> bool:
-        """Whether it is, after that end."""
         if str(code) in self.service.get("RestartPreventExitStatus", "").split():
             return False
         restart = self.service["Restart"]

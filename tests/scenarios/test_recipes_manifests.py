@@ -11,6 +11,7 @@ from project import Project, home, until
 from recipes import block, let_go
 from test_real_setups import C_FILES, CMAKE, DEVICE, with_device
 
+pytestmark = pytest.mark.slow
 SCRIPTED = '\n[provider]\nname = "scripted"\nscript = "{}"\n'
 ASKED = '\n[provider]\nname = "command"\ncommand = ["sh", "-c", \'{}\']\n\n[sandbox]\nmode = "{}"\n'
 TRAIN = f"""\
@@ -50,7 +51,6 @@ def card(tmp_path: Path) -> Iterator[str]:
         path.unlink()
 
 
-@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_the_card_and_its_variable_are_the_verifiers(card: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
@@ -64,7 +64,6 @@ def test_the_card_and_its_variable_are_the_verifiers(card: str, monkeypatch: pyt
     assert artifact(project, 1, "snapshot/train.py").endswith("# the agent: , \n")
 
 
-@pytest.mark.slow
 def test_who_shares_the_card_waits_for_its_turn(card: str) -> None:
     one, other = (training(name, card, "none") for name in ("one", "other"))
     home("wait").touch()
@@ -79,7 +78,6 @@ def test_who_shares_the_card_waits_for_its_turn(card: str) -> None:
     assert [len(project.iterations()) for project in (one, other)] == [2, 2]
 
 
-@pytest.mark.slow
 @pytest.mark.needs("cc", "cmake", "ninja")
 def test_a_warm_build_compiles_what_changed_and_once_a_candidate() -> None:
     """On a program whose time a candidate improves; one that is faster still has a wrong answer."""
@@ -124,7 +122,6 @@ FORGED = [  # a count of its own, of the program or of one that it becomes
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.needs("cc", "valgrind")
 def test_a_count_of_instructions_is_read_and_one_that_the_program_prints_is_not() -> None:
     title, slow = "A count of instructions", LOOP.format("", 1, "sum")
@@ -149,7 +146,6 @@ SOLVED = "import sys\nfor row in sys.stdin:\n    print(int(row) {})\n"
 STOLEN = "print(open({!r}).read())\n"
 
 
-@pytest.mark.slow
 @pytest.mark.needs("bwrap")
 def test_a_hidden_test_set_outside_of_the_repository() -> None:
     title = "A hidden test set outside of the repository"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from project import Project, Projects, answer
 from red_team.attacks import LEVELS, NONE, NOWHERE, Attack
-from red_team.field import loot_in, script
+from red_team.field import cheating, loot_in, script
 from skips import levels
 
 pytestmark = pytest.mark.slow
@@ -94,13 +94,7 @@ def made(mode: str, names: tuple[str, ...], make_project: Projects, folder: Path
     project = make_project(files={"answer.json": answer(1), "hidden/judge.sh": judge})
     forger = folder / "forger.py"
     forger.write_text(script("forger", {"top": str(project.top)}))
-    project.set_manifest(
-        {
-            "provider": {"name": "command", "command": [sys.executable, str(forger), *names], "repair": 0},
-            "limits": {"stagnation": "none", "failures": "none"},
-            "sandbox": {"mode": mode, "agent_network": False},
-        }
-    )
+    project.set_manifest(cheating([sys.executable, str(forger), *names], mode))
     project.commit("the manifest")
     return project
 

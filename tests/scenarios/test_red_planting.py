@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from project import IDENTITY, Project, Projects, answer, ended
 from red_team.attacks import LEVELS, NONE, NOWHERE, Attack
-from red_team.field import loot_in, script
+from red_team.field import cheating, loot_in, script
 from skips import levels
 
 pytestmark = pytest.mark.slow
@@ -316,9 +316,7 @@ def play(mode: str, plants: tuple[Plant, ...], judge: str, project: Project, fol
         {
             **({"review": reviewer} if plants == INSTRUCTION_PLANTS else {}),
             "scope": {"writable": ["**", "CLAUDE.md", ".claude"], "read_only": READ_ONLY, "hidden": ["hidden/**"]},
-            "provider": {"name": "command", "command": words, "repair": 0},
-            "limits": {"stagnation": "none", "failures": "none"},
-            "sandbox": {"mode": mode, "agent_network": False},
+            **cheating(words, mode),
         }
     )
     project.commit("the manifest")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from project import Projects, answer, living, until
 from red_team.attacks import COMMON, LEVELS, NOWHERE, SECRET, Attack, playable
-from red_team.field import climb, field, is_there, loot_in, script
+from red_team.field import cheating, climb, field, is_there, loot_in, script
 from skips import levels
 
 pytestmark = pytest.mark.slow
@@ -59,9 +59,7 @@ def play(mode: str, make_project: Projects, folder: Path, home: Path) -> Played:
             {
                 "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]},
                 "verify": [{"name": "judge", "run": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"', "sees": "both"}],
-                "provider": {"name": "command", "command": words, "repair": 0},
-                "limits": {"stagnation": "none", "failures": "none"},
-                "sandbox": {"mode": mode, "agent_network": False},
+                **cheating(words, mode),
             }
         )
         project.commit("the manifest")

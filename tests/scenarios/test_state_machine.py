@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from inside import retry_at_once, run_here
 from killing import assert_paid_once, climbing, kill, start
-from project import ended, living
+from project import end_all, ended, until
 
 KINDS = ("better", "worse", "tie", "failing", "out_of_scope", "no_change", "duplicate", "provider_failed")
 MEASURED = ("better", "worse", "tie", "failing")
@@ -70,10 +70,7 @@ class Anything(RuleBasedStateMachine):
         if self.rows and (self.pending or self.was_killed):
             self.iterate("no_change")
             self.everything_agrees()
-        deadline = time.monotonic() + 5
-        while living(self.home) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert not living(self.home)
+        assert not end_all(self.home, seconds=5)
         shutil.rmtree(self.home)
 
     def call(self, *arguments: str, expected: int = 0) -> str:
@@ -204,10 +201,7 @@ class Anything(RuleBasedStateMachine):
         (self.home / "during-verify").write_text(HOLD)
         started = start(self.project, "iterate", *(("--forever",) if asks else ("-n", "1")))
         try:
-            deadline = time.monotonic() + 60
-            while not (self.home / "held").exists() and started.poll() is None:
-                assert time.monotonic() < deadline
-                time.sleep(0.005)
+            until(lambda: (self.home / "held").exists() or started.poll() is not None)
             if started.poll() is None:
                 self.call("iterate", expected=4)
                 self.call("iterate", "--no-wait")

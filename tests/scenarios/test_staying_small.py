@@ -11,6 +11,7 @@ from project import Project, Projects, answer, living
 
 import goalseek
 
+pytestmark = pytest.mark.slow
 ITERATIONS, EVERY, KEPT_EVERY = 120, 20, 8
 
 
@@ -26,7 +27,6 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-@pytest.mark.slow
 def test_a_hundred_iterations_leave_nothing_that_grows(
     make_project: Projects, tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +81,6 @@ def test_a_hundred_iterations_leave_nothing_that_grows(
     assert len(project.iterations()) == ITERATIONS + 1
 
 
-@pytest.mark.slow
 def test_what_setup_gave_for_old_rulers_goes(make_project: Projects) -> None:
     setup = {"run": "mkdir build && echo made > build/made", "gives": ["build"]}
     project = make_project(manifest={"setup": setup})

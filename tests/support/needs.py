@@ -10,20 +10,8 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable
 
-PACKAGES = {
-    "bwrap": "bubblewrap",
-    "c++": "g++",
-    "cc": "gcc",
-    "ccache": "ccache",
-    "chromium": "chromium",
-    "cmake": "cmake",
-    "fish": "fish",
-    "hyperfine": "hyperfine",
-    "ninja": "ninja-build",
-    "strace": "strace",
-    "valgrind": "valgrind",
-    "zsh": "zsh",
-}
+PACKAGES = {name: name for name in "ccache chromium cmake fish hyperfine strace valgrind zsh".split()}
+PACKAGES |= {"bwrap": "bubblewrap", "c++": "g++", "cc": "gcc", "ninja": "ninja-build"}
 OTHER_NAMES = {"chromium": "google-chrome"}
 AS_ROOT = () if os.geteuid() == 0 else ("sudo", "-n")
 

@@ -26,6 +26,12 @@ def blocks_in(page: str, language: str) -> list[str]:
     return [body for name, body in blocks(page) if name == language]
 
 
+def block_with(page: str, language: str, words: str = "") -> str:
+    """The one block of a page in this language that has these words."""
+    (block,) = (body for body in blocks_in(page, language) if words in body)
+    return block
+
+
 def commands(page: str) -> list[list[str]]:
     """The words after ``goalseek`` of each command in a page, in blocks and between backquotes."""
     lines = [line for language, body in blocks(page) for line in _typed_lines(language, body)]

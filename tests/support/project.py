@@ -191,10 +191,8 @@ class Project:
     def start_until(self, there: Path, *arguments: str) -> subprocess.Popen[str]:
         """Starts goalseek, and gives it at work as soon as a file is there."""
         process = self.start(*arguments)
-        deadline = time.monotonic() + 60
-        while not there.exists():
-            assert time.monotonic() < deadline and process.poll() is None, process.communicate(timeout=120)
-            time.sleep(0.01)
+        until(lambda: there.exists() or process.poll() is not None)
+        assert there.exists(), process.communicate(timeout=120)
         return process
 
     def kill_when(self, there: Path, *arguments: str) -> None:
@@ -330,8 +328,8 @@ def home(*names: str) -> Path:
 
 
 def until(holds: Callable[[], Found]) -> Found:
-    """Waits until something holds, half a minute at the most, and gives it."""
-    deadline = time.monotonic() + 30
+    """Waits until something holds, a minute at the most, and gives it."""
+    deadline = time.monotonic() + 60
     while not (found := holds()):
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.01)

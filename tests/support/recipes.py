@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from pages import GUIDE, blocks_in
+from pages import GUIDE, block_with
 from project import home
 
 import goalseek
@@ -31,8 +31,7 @@ def pages() -> dict[str, str]:
 
 
 def block(title: str, language: str) -> str:
-    (found,) = blocks_in(pages()[title], language)
-    return found
+    return block_with(pages()[title], language)
 
 
 def lines(title: str) -> list[str]:
@@ -86,5 +85,4 @@ def hold(iteration: int) -> None:
 
 
 def let_go() -> None:
-    """Ends that wait."""
     home("wait").unlink()

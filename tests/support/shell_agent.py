@@ -8,11 +8,9 @@ from project import Project, answer
 def set_steps(project: Project, *steps: str, tables: dict[str, Any] | None = None, **scope: object) -> None:
     """Makes the agent a shell that runs the n-th line in iteration n."""
     lines = "\n".join(f"{number}) {step};;" for number, step in enumerate(steps, start=1))
-    agent = project.top.parent / "agent.sh"
-    agent.write_text(f'case $GOALSEEK_ITERATION in\n{lines}\nesac\necho "step $GOALSEEK_ITERATION"\n')
-    provider = {"name": "command", "command": ["sh", str(agent)], "repair": 0}
+    script = f'case $GOALSEEK_ITERATION in\n{lines}\nesac\necho "step $GOALSEEK_ITERATION"\n'
     scopes = {"scope": scope} if scope else {}
-    project.set_manifest({"provider": provider, "limits": {"stagnation": "none"}, **scopes, **(tables or {})})
+    project.set_agent(script, {"limits": {"stagnation": "none"}, **scopes, **(tables or {})}, repair=0)
 
 
 def play(project: Project, *steps: str, **scope: object) -> list[dict[str, Any]]:

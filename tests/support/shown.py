@@ -90,11 +90,8 @@ class Shown:
 
     def hear(self, mark: str) -> str:
         """What was written up to and with ``mark``, since the last time."""
-        deadline = time.monotonic() + SECONDS_MOST
-        while (at := self.raw.find(mark.encode(), self._heard)) < 0:
-            assert time.monotonic() < deadline, self.raw[self._heard :]
-            self.read(0.1)
-        began, self._heard = self._heard, at + len(mark.encode())
+        self._read_until(lambda: self.raw.find(mark.encode(), self._heard) >= 0)
+        began, self._heard = self._heard, self.raw.index(mark.encode(), self._heard) + len(mark.encode())
         return self.raw[began : self._heard].decode("utf-8", "replace")
 
     def ended(self) -> int:
@@ -104,20 +101,20 @@ class Shown:
 
     def until(self, holds: Callable[[str], bool]) -> list[str]:
         """The screen as soon as it is so."""
-        deadline = time.monotonic() + SECONDS_MOST
-        while not holds(self.text()):
-            assert time.monotonic() < deadline, self.text()
-            self.read(0.1)
+        self._read_until(lambda: holds(self.text()))
         return self.rows()
 
     def until_end(self) -> list[str]:
-        deadline = time.monotonic() + SECONDS_MOST
-        while self.child.poll() is None:
-            assert time.monotonic() < deadline, self.text()
-            self.read(0.05)
+        self._read_until(lambda: self.child.poll() is not None)
         while self.read(0.0):
             pass
         return self.rows()
+
+    def _read_until(self, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + SECONDS_MOST
+        while not holds():
+            assert time.monotonic() < deadline, self.text()
+            self.read(0.05)
 
     def read(self, seconds: float) -> bool:
         if not select.select([self._ours], [], [], seconds)[0]:

@@ -91,15 +91,9 @@ def hidden_in_the_bench() -> str:
     return read(found)
 
 
-def hidden_by_unmounting() -> str:
+def unmounted(namespaces: str) -> str:
     script = f'for place in $(grep -o " {TOP}[^ ]*" /proc/mounts); do umount -l "$place"; done; cat "$1"'
-    words = ["unshare", "-m", "sh", "-c", script, "sh", HIDDEN]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
-
-
-def hidden_by_unmounting_as_another_root() -> str:
-    script = f'for place in $(grep -o " {TOP}[^ ]*" /proc/mounts); do umount -l "$place"; done; cat "$1"'
-    words = ["unshare", "-rm", "sh", "-c", script, "sh", HIDDEN]
+    words = ["unshare", namespaces, "sh", "-c", script, "sh", HIDDEN]
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
 
@@ -108,15 +102,9 @@ def hidden_by_chroot() -> str:
     return read(HIDDEN)
 
 
-def hidden_by_a_unix_socket() -> str:
+def told_by_a_socket(address: str) -> str:
     with socket.socket(socket.AF_UNIX) as client:
-        client.connect(PLACES["socket"])
-        return client.recv(100).decode()
-
-
-def hidden_by_an_abstract_socket() -> str:
-    with socket.socket(socket.AF_UNIX) as client:
-        client.connect("\0" + PLACES["abstract"])
+        client.connect(address)
         return client.recv(100).decode()
 
 
@@ -187,6 +175,10 @@ ATTACKS: dict[str, Callable[[], object]] = {
     ),
     "hidden_by_the_folder_of_an_ancestor": lambda: from_an_ancestor("cwd/hidden/labels.txt"),
     "hidden_by_the_root_of_an_ancestor": lambda: from_an_ancestor(f"root{HIDDEN}"),
+    "hidden_by_unmounting": lambda: unmounted("-m"),
+    "hidden_by_unmounting_as_another_root": lambda: unmounted("-rm"),
+    "hidden_by_a_unix_socket": lambda: told_by_a_socket(PLACES["socket"]),
+    "hidden_by_an_abstract_socket": lambda: told_by_a_socket("\0" + PLACES["abstract"]),
     "hidden_past_a_shared_folder": lambda: read("data/../hidden/labels.txt"),
     "the_key_of_the_user": lambda: read(f"{PLACES['home']}/.ssh/id_ed25519"),
     "the_manifest": lambda: read(f"{TOP}/goalseek.toml"),

@@ -85,19 +85,9 @@ def an_output_below_a_shared_folder() -> None:
     (shared / "planted.txt").write_text("written")
 
 
-def an_output_that_is_a_link() -> None:
+def replace_predictions(make: Callable[[str, Path], object], target: str) -> None:
     PREDICTIONS.unlink()
-    PREDICTIONS.symlink_to("../hidden/labels.txt")
-
-
-def an_output_that_is_an_absolute_link() -> None:
-    PREDICTIONS.unlink()
-    PREDICTIONS.symlink_to(f"{TOP}/hidden/labels.txt")
-
-
-def an_output_that_is_a_hard_link() -> None:
-    PREDICTIONS.unlink()
-    os.link(f"{TOP}/hidden/labels.txt", PREDICTIONS)
+    make(target, PREDICTIONS)
 
 
 def a_folder_of_outputs_that_is_a_link() -> None:
@@ -129,13 +119,12 @@ def an_output_past_the_cap() -> None:
 
 def a_metric_planted_for_a_silent_judge() -> None:
     being_silent()
-    (RUN_DIR / "metrics.json").write_text(FORGED)
+    forge()
 
 
 def a_metric_planted_in_the_judges_folder() -> None:
     being_silent()
-    for folder in RUN_DIR.parent.glob("run*"):
-        (folder / "metrics.json").write_text(FORGED)
+    a_metric_left_for_the_next_measurement()
 
 
 def a_metric_left_for_the_next_measurement() -> None:
@@ -171,16 +160,6 @@ def processes_that_fork_on() -> None:
             os.setsid()
             time.sleep(0.01)
         time.sleep(60)
-
-
-def folders_deeper_than_a_path_in_the_run_folder() -> None:
-    os.chdir(RUN_DIR)
-    dig()
-
-
-def folders_deeper_than_a_path_in_outputs() -> None:
-    os.chdir("out")
-    dig()
 
 
 def folders_that_nobody_may_read() -> None:
@@ -230,8 +209,9 @@ def forge() -> None:
     (RUN_DIR / "metrics.json").write_text(FORGED)
 
 
-def dig() -> None:
+def dig(top: str | Path) -> None:
     """Folders in one another, as a program makes them that goes down as it does."""
+    os.chdir(top)
     for _ in range(3000):
         os.mkdir("d")
         os.chdir("d")
@@ -250,7 +230,12 @@ IN_ONE_LINE: dict[str, Callable[[], object]] = {
     "a_pth_in_the_shared_environment": lambda: (ENVIRONMENT / "planted.pth").write_text(f"import sys; {RUNS}"),
     "sitecustomize_in_the_shared_environment": lambda: (ENVIRONMENT / "sitecustomize.py").write_text(RUNS),
     "a_printed_metric": lambda: print("said: 99"),
-    "folders_deeper_than_a_path_in_the_tree": lambda: dig(),
+    "folders_deeper_than_a_path_in_the_tree": lambda: dig("."),
+    "folders_deeper_than_a_path_in_the_run_folder": lambda: dig(RUN_DIR),
+    "folders_deeper_than_a_path_in_outputs": lambda: dig("out"),
+    "an_output_that_is_a_link": lambda: replace_predictions(os.symlink, "../hidden/labels.txt"),
+    "an_output_that_is_an_absolute_link": lambda: replace_predictions(os.symlink, f"{TOP}/hidden/labels.txt"),
+    "an_output_that_is_a_hard_link": lambda: replace_predictions(os.link, f"{TOP}/hidden/labels.txt"),
     "no_tree_left": lambda: shutil.rmtree(Path.cwd(), ignore_errors=True),
     "by_atexit": lambda: atexit.register(forge),
 }

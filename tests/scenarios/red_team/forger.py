@@ -118,20 +118,13 @@ def the_snapshot() -> None:
     (LOGS / "standing.json").write_text(json.dumps({**head, "seal": "0" * 73}) + "\n" + body + "\n")
 
 
-def the_evidence_to_come() -> None:
-    stored = json.loads((RUNS / "0000/evidence.json").read_text())
-    for ahead in (1, 2):
-        folder = RUNS / f"{int(os.environ['GOALSEEK_ITERATION']) + ahead - 1:04d}"
+def store_ahead(name: str) -> None:
+    """An answer of this iteration, or of the next one, before there is one."""
+    stored = (RUNS / "0000" / name).read_text()
+    for ahead in (0, 1):
+        folder = RUNS / f"{int(os.environ['GOALSEEK_ITERATION']) + ahead:04d}"
         folder.mkdir(exist_ok=True)
-        (folder / "evidence.json").write_text(better(json.dumps(stored)))
-
-
-def the_verdict_to_come() -> None:
-    stored = json.loads((RUNS / "0000/verdict.json").read_text())
-    for ahead in (1, 2):
-        folder = RUNS / f"{int(os.environ['GOALSEEK_ITERATION']) + ahead - 1:04d}"
-        folder.mkdir(exist_ok=True)
-        (folder / "verdict.json").write_text(better(json.dumps(stored)))
+        (folder / name).write_text(better(stored))
 
 
 def the_plan_and_prompt() -> None:
@@ -151,6 +144,8 @@ FORGERIES: dict[str, Callable[[], object]] = {
     "the_evidence": lambda: edit(RUNS / "0000/evidence.json", better),
     "the_verdict": lambda: edit(RUNS / "0000/verdict.json", better),
     "the_result": lambda: edit(RUNS / "0000/result.json", better),
+    "the_evidence_to_come": lambda: store_ahead("evidence.json"),
+    "the_verdict_to_come": lambda: store_ahead("verdict.json"),
     "a_record_in_the_ledger": lambda: ledger_with(lambda head, body: ""),
     "a_record_with_the_stolen_secret": lambda: ledger_with(lambda head, body: stolen_seal("record", head, body)),
     "the_ledger_set_back": lambda: git("update-ref", LEDGER, f"{LEDGER}~1"),

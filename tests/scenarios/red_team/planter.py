@@ -116,11 +116,6 @@ def entry_point() -> None:
     write("evil.dist-info/METADATA", "Metadata-Version: 2.1\nName: evil\nVersion: 1\n")
 
 
-def path_file() -> None:
-    write("evil.py", CHEAT)
-    write("x.pth", "import evil\n")
-
-
 def bytecode() -> None:
     write("extras_source.py", CHEAT)
     subprocess.run(
@@ -211,6 +206,7 @@ PLANTS: dict[str, Callable[[], object]] = {
     "tox_ini": lambda: plugin_by("tox.ini", "[pytest]\naddopts = -p evil\n"),
     "setup_cfg": lambda: plugin_by("setup.cfg", "[tool:pytest]\naddopts = -p evil\n"),
     "pyproject": lambda: plugin_by("pyproject.toml", '[tool.pytest.ini_options]\naddopts = "-p evil"\n'),
+    "path_file": lambda: plugin_by("x.pth", "import evil\n"),
     "sitecustomize": lambda: write("sitecustomize.py", CHEAT),
     "usercustomize": lambda: write("usercustomize.py", CHEAT),
     "module_json": lambda: write("json.py", CHEAT),

@@ -46,7 +46,6 @@ def groups() -> dict[str, list[Attack]]:
 
 
 def kind_of(attack: Attack) -> str:
-    """What an attack tries, in a word or two."""
     if attack.gain in OF_CANDIDATES:
         return OF_CANDIDATES[attack.gain]
     if "survivor" in attack.name:
@@ -84,7 +83,6 @@ def _open(level: str) -> str:
 
 
 def page() -> str:
-    """The page as it should be."""
     text = PAGE.read_text()
     assert BEGIN in text and END in text
     return re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: BEGIN + table() + END, text, flags=re.DOTALL)
