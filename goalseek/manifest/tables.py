@@ -165,8 +165,7 @@ class Metric(Reading, frozen=True, kw_only=True):
     min_delta: form.LeastMargin = 0.0
     """The least gain that a kept change must have, absolute or in percent. Example: `min_delta = "0.5%"`"""
     noise: Literal["auto", "none", "always"] = "auto"
-    """When runs are repeated: `auto` if the baseline's runs differ, `always`, or `none`.
-    Example: `noise = "none"`"""
+    """When runs are repeated: `auto` if the baseline's runs differ, `always`, or `none`. Example: `noise = "none"`"""
     max_repeats: form.Repeats = 8
     """How many runs a candidate gets at most, if runs are repeated. Example: `max_repeats = 12`"""
     alpha: form.Alpha = None
@@ -308,8 +307,7 @@ class Budget(Struct, frozen=True, kw_only=True):
     iterations: form.Count = None
     """How many iterations there may be. Example: `iterations = 200`"""
     time: form.Seconds = None
-    """How much active time may be spent, without waits for a provider and interruptions.
-    Example: `time = "8h"`"""
+    """How much active time may be spent, without waits for a provider and interruptions. Example: `time = "8h"`"""
     tokens: form.Count = None
     """How many tokens agents may use: input, cached and output together. Example: `tokens = 2_000_000`"""
     cost_usd: form.Cost = None
@@ -356,16 +354,14 @@ class Parallel(Struct, frozen=True, kw_only=True):
     benches: form.Benches = 1
     """How many measurements are made at once. Example: `benches = 4`"""
     landings: form.Positive = 3
-    """How many times another winner may land first before goalseek gives up a winner.
-    Example: `landings = 5`"""
+    """How many times another winner may land first before goalseek gives up a winner. Example: `landings = 5`"""
 
 
 class SandboxTable(Struct, frozen=True, kw_only=True):
     """The isolation of agent and candidate from the rest of the machine."""
 
     mode: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
-    """The level of isolation: `auto` is the best one that works here.
-    Example: `mode = "landlock"`"""
+    """The level of isolation: `auto` is the best one that works here. Example: `mode = "landlock"`"""
     agent_network: bool = True
     """Whether the agent may use the network. Example: `agent_network = false`"""
     agent_search: bool = False
