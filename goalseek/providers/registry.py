@@ -42,9 +42,7 @@ def make_provider(table: ProviderTable, folder: Path, manifest: Manifest | None 
             message, hint = f"the provider {judge.name!r} cannot review", f"one of {', '.join(PRESETS)}, or a command"
             raise GoalseekError(f"review.provider: {message}", hint, StopReason.PROVIDER)
     rotated: dict[str, Provider] = {}
-    for entry in map(table_of, rotate):
-        if entry.name == FRESH:
-            continue
+    for entry in (table_of(other) for other in rotate if other != FRESH):
         try:
             rotated[entry.label] = _build(entry, folder)
         except GoalseekError as error:

@@ -43,7 +43,6 @@ AUTO = 'agents = "auto"\nbenches = '
         (f"{AUTO}1", None, (600.0, 1.0), (8, 1)),
         (f"{AUTO}1", None, (1.0, 1e-320), (8, 1)),
         (f"{AUTO}12", None, (60.0, 60.0), (12, 12)),
-        (f"{AUTO}2", None, (None, None), (2, 2)),
         (f"{AUTO}2", None, (None, 60.0), (2, 2)),
         (f"{AUTO}2", None, (60.0, None), (2, 2)),
         (f"{AUTO}2", None, (60.0, 0.0), (2, 2)),
