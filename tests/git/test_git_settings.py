@@ -208,12 +208,8 @@ def test_hostile_settings_run_nothing_beside_one_that_is_kept(project: Project) 
 @pytest.mark.parametrize("level", levels("bubblewrap", "landlock"))
 def test_the_agents_own_git_works_in_a_checkout_of_another_account(anothers: Project, level: str) -> None:
     trust(anothers.top)
-    script = anothers.top.parent / "agent.sh"
-    script.write_text(
-        f"git status --short && git log --oneline && printf '%s' '{answer(5)}' > answer.json && git diff\n"
-    )
-    provider = {"name": "command", "command": ["sh", str(script)]}
-    anothers.set_manifest({"sandbox": {"mode": level}, "provider": provider})
+    script = f"git status --short && git log --oneline && printf '%s' '{answer(5)}' > answer.json && git diff\n"
+    anothers.set_agent(script, {"sandbox": {"mode": level}})
     anothers.commit("an agent")
     give_away(anothers.top)
     record = anothers.climb("iterate", "-n", "1")[-1]

@@ -90,6 +90,10 @@ def test_the_last_pattern_that_matches_a_file_decides_as_in_git(repository: Path
         (["?.txt"], ["é.txt"], ["éé.txt"]),
         (["hidden/**"], ["hidden/a\nb", os.fsdecode(b"hidden/\xff")], ["b"]),
         *((nothing, [], ["x"]) for nothing in ([], [""], [" "])),
+        *(
+            (["".join(f"\\{char}" for char in name)], [name, f"deep/{name}"], [f"{name}x"])
+            for name in ("plain.py", "a b", "[x]", *"*?\\#!")
+        ),
     ],
 )
 def test_a_list_matches_these_and_not_those(patterns: list[str], matched: list[str], others: list[str]) -> None:
@@ -108,11 +112,3 @@ def test_classes_without_an_end_take_no_more_time_than_their_length(part: str) -
     begin = time.process_time()
     assert not compile_pattern(part * 10_000).fullmatch(part)
     assert time.process_time() - begin < 5
-
-
-@pytest.mark.parametrize("name", ["plain.py", "a b", "[x]", "*", "?", "\\", "#", "!"])
-def test_an_escaped_name_matches_itself_only(name: str) -> None:
-    matches = matcher(["".join(f"\\{char}" for char in name)])
-    assert matches(name)
-    assert matches(f"deep/{name}")
-    assert not matches(f"{name}x")

@@ -178,7 +178,6 @@ def test_what_fails_is_told_and_loses_nothing(
     assert climbed.run("audit").exit_code == 0
 
 
-@pytest.mark.slow
 @pytest.mark.needs("strace")
 def test_killed_at_any_effect_it_is_harmless_and_done_again(tmp_path: Path) -> None:
     """A tracer kills before every third rename, removal, fsync and folder; then it ends as if nothing had been."""

@@ -69,12 +69,7 @@ class Sleeper(Observer):
 def test_a_sleep_past_the_deadline_ends_the_run_and_a_clock_set_back_does_not_lengthen_it(
     project: Project, asleep: float, reason: str, records: int
 ) -> None:
-    project.set_manifest(
-        {
-            "limits": {"deadline": NOON + timedelta(hours=1), "time": "1h"},
-            "provider": {"name": "scripted", "script": str(project.script)},
-        }
-    )
+    project.set_manifest({"limits": {"deadline": NOON + timedelta(hours=1), "time": "1h"}})
     project.set_moves(answer(2), answer(3))
     machine = Machine()
     loaded = goalseek.load(project.manifest)

@@ -110,15 +110,14 @@ def another_judge(project: Project) -> None:
     project.commit()
 
 
-def new_file(project: Project) -> None:
-    project.write({"new.txt": "new\n"})
-    scope(writable=[*WRITABLE, "new.txt"])(project)
-    project.commit()
-
-
 def not_committed(project: Project) -> None:
     project.write({"new.txt": "new\n"})
     scope(writable=[*WRITABLE, "new.txt"])(project)
+
+
+def new_file(project: Project) -> None:
+    not_committed(project)
+    project.commit()
 
 
 def wider(project: Project) -> None:

@@ -13,22 +13,14 @@ from goalseek.git.objects import Entry
 from goalseek.measurement.metric import RunFolder, StaleFile
 from goalseek.workspace.checkout import Checkout
 
-COPY = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
 RUNS_IT = "sh answer.sh\n"
 
 
-def runs_candidate(make_project: Projects, judge: str = RUNS_IT, **more: object) -> Project:
+def runs_candidate(make_project: Projects, judge: str = RUNS_IT) -> Project:
     """A project whose candidate is a script that the hidden judge runs in one tree with itself."""
     files = {"answer.sh": score(1), "hidden/judge.sh": judge, "hidden/labels": "1\n", "other.txt": "fixed\n"}
-    return make_project(
-        "candidate",
-        files=files,
-        manifest={
-            "scope": {"writable": ["answer.sh"], "hidden": ["hidden/**"], "generated": ["out/**"]},
-            "verify": [{"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"}],
-            **more,
-        },
-    )
+    scope = {"writable": ["answer.sh"], "hidden": ["hidden/**"], "generated": ["out/**"]}
+    return make_project("candidate", files=files, manifest={"scope": scope})
 
 
 def score(value: object, before: str = "") -> str:
@@ -69,25 +61,16 @@ def test_what_one_candidate_did_to_its_tree_is_gone_before_the_next(make_project
     assert seen.read_text() == "1\nfixed\n" and "new" not in names.read_text().split()
 
 
-def test_an_agent_that_edits_the_bench_between_measurements_changes_no_number(
-    make_project: Projects, tmp_path: Path
-) -> None:
+def test_an_agent_that_edits_the_bench_between_measurements_changes_no_number(make_project: Projects) -> None:
     judge = 'sleep 0.1; cat lib.sh > "$GOALSEEK_RUN_DIR/lib"; ls > "$GOALSEEK_RUN_DIR/names"; sh answer.sh\n'
     project = runs_candidate(make_project, judge)
     project.write({"lib.sh": "1\n"})
-    agent = tmp_path / "agent.sh"
     bench = '"$XDG_CACHE_HOME"/goalseek/*/bench/tree'
-    agent.write_text(
+    scope = {"writable": ["answer.sh", "lib.sh"], "hidden": ["hidden/**"]}
+    project.set_agent(
         f"cd {bench}; echo 2 > lib.sh; echo 2 > planted; cd -; echo '{score(2)}' > /dev/null\n"
-        "printf '%s' \"$(cat answer.sh)\n# more $GOALSEEK_ITERATION\" > answer.sh; echo title\n"
-    )
-    project.set_manifest(
-        {
-            "scope": {"writable": ["answer.sh", "lib.sh"], "hidden": ["hidden/**"]},
-            "verify": [{"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"}],
-            "provider": {"name": "command", "command": ["sh", str(agent)]},
-            "env": {"agent": {"pass": ["XDG_CACHE_HOME"]}},
-        }
+        "printf '%s' \"$(cat answer.sh)\n# more $GOALSEEK_ITERATION\" > answer.sh; echo title\n",
+        {"scope": scope, "env": {"agent": {"pass": ["XDG_CACHE_HOME"]}}},
     )
     project.commit()
     project.climb("iterate", "-n", "2")
@@ -162,6 +145,7 @@ def test_an_output_of_an_earlier_measurement_is_not_this_ones_metric(
 def test_an_output_never_takes_the_place_of_the_rulers_files(make_project: Projects) -> None:
     make = {2: "mkdir -p hidden; echo 9 > hidden/labels.json", 3: "echo 9 > fixed.json", 4: "echo 9 > data.json"}
     cases = "; ".join(f"if grep -q 'score.: {number}' answer.json; then {step}; fi" for number, step in make.items())
+    command = f"rm -rf data.json; {cases}; cp answer.json out.json"
     project = make_project(
         "places",
         files={
@@ -173,12 +157,7 @@ def test_an_output_never_takes_the_place_of_the_rulers_files(make_project: Proje
         },
         manifest={
             "verify": [
-                {
-                    "name": "make",
-                    "run": f"rm -rf data.json; {cases}; cp answer.json out.json",
-                    "sees": "candidate",
-                    "outputs": ["*.json"],
-                },
+                {"name": "make", "run": command, "sees": "candidate", "outputs": ["*.json"]},
                 {"name": "judge", "run": "sh hidden/judge.sh", "sees": "hidden"},
             ]
         },

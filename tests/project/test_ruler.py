@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import FILES, Project, Projects, answer, held_out
+from project import FILES, JUDGE, Project, Projects, answer, held_out, home
 
 from goalseek.cli import main
 from goalseek.evaluation import measurements
@@ -275,23 +275,18 @@ def test_a_tree_measured_under_the_old_ruler_is_measured_again_under_the_new(pro
     assert project.climb()[-1]["reason"] == "worse"
 
 
-def test_a_baseline_that_failed_is_measured_anew_the_next_time(project: Project, tmp_path: Path) -> None:
-    project.write(
-        {"hidden/judge.sh": 'test -e "$HOME/tool" || exit 9; cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'}
-    )
+def test_a_baseline_that_failed_is_measured_anew_the_next_time(project: Project) -> None:
+    project.write({"hidden/judge.sh": 'test -e "$HOME/tool" || exit 9\n' + JUDGE})
     project.commit()
-    (tmp_path / "home" / "tool").touch()
+    home("tool").touch()
     project.set_moves(answer(2))
     project.climb()
-    (tmp_path / "home" / "tool").unlink()
+    home("tool").unlink()
     project.set_manifest({"metric": {"direction": "maximize", "query": "size"}})
     assert project.run("baseline").exit_code == 1
-    (tmp_path / "home" / "tool").touch()
-    assert project.climb("baseline")[-1]["metric"] == {
-        **project.iterations()[-1]["metric"],
-        "name": "size",
-        "value": 10,
-    }
+    home("tool").touch()
+    metric = project.climb("baseline")[-1]["metric"]
+    assert (metric["name"], metric["value"]) == ("size", 10)
 
 
 def test_a_stored_number_of_another_ruler_is_not_taken_for_this_one(project: Project) -> None:
