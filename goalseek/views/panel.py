@@ -1,13 +1,11 @@
 """The live view of a climb: a panel at the bottom of a terminal, and above it a permanent line for each iteration."""
 
-from __future__ import annotations
-
 import sys
 import time
-import typing
 from collections.abc import Callable
 
 from msgspec import Struct, structs
+from rich.text import Text
 
 from goalseek.humanize import format_dollars, format_duration, format_number
 from goalseek.process import is_ending
@@ -19,11 +17,7 @@ from goalseek.statistics.rotation import proposer_lines
 from goalseek.values import Phase, StopReason
 from goalseek.views import terminal_text
 from goalseek.views.lines import LineWatch
-
-if typing.TYPE_CHECKING:
-    from rich.text import Text
-
-    from goalseek.views.screen import Screen
+from goalseek.views.screen import Screen, discard_input
 
 _TAIL_BYTES = 8192
 
@@ -78,8 +72,6 @@ class LiveWatch(LineWatch):
 
     def ask(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
         """Replaces the panel by the question; input typed before is discarded."""
-        from goalseek.views.screen import discard_input
-
         self.close()
         discard_input()
         self._is_asking = True
@@ -89,8 +81,6 @@ class LiveWatch(LineWatch):
         return approval
 
     def _open(self) -> None:
-        from goalseek.views.screen import Screen
-
         if self._screen is None and not self._is_asking:
             self._screen = Screen(self._color, self._rows)
             self._screen.start()
@@ -138,8 +128,6 @@ class Frame(Struct, frozen=True):
 
 def panel_rows(frame: Frame, columns: int, signs: terminal_text.Signs) -> list[Text]:
     """Always in one order, so that nothing flickers; each row has at most ``columns - 1`` cells, and at most 100."""
-    from rich.text import Text
-
     progress, standing, picture = frame.progress, frame.progress.standing, frame.picture
     width = max(min(columns - 1, MAX_COLUMNS), 1)
     iteration = f"{signs.dot}iteration {picture.iteration}" if picture.iteration is not None else ""
@@ -197,8 +185,6 @@ def format_whole_seconds(seconds: float) -> str:
 
 
 def _row(label: str, text: str, style: str, width: int) -> Text:
-    from rich.text import Text
-
     return Text.assemble(
         (f"  {label:<{_LABEL - 2}}", "dim"), (terminal_text.cut_to_cells(text, max(width - _LABEL, 1)), style)
     )
@@ -228,8 +214,6 @@ def sparkline(values: tuple[float, ...], heights: str) -> str:
 
 
 def _bar(budget: BudgetUse, since: float, width: int, signs: terminal_text.Signs) -> Text:
-    from rich.text import Text
-
     spent = budget.spent + (since if budget.name == StopReason.TIME else 0.0)
     share = min(max(spent / budget.most, 0.0), 1.0)
     least = "at least " if budget.is_partial else ""

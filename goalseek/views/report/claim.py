@@ -4,7 +4,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from goalseek.humanize import better_or_worse, format_distinct, format_number, format_percent
+from goalseek.humanize import better_or_worse, format_distinct, format_gain, format_number
 from goalseek.records import HoldoutRecord
 from goalseek.statistics.intervals import is_share
 from goalseek.values import Outcome, Reason
@@ -75,10 +75,9 @@ def describe_gain(before: float | None, after: float | None, direction: str, uni
     gain = after - before if direction == "maximize" else before - after
     if gain == 0:
         return "no difference"
-    word = better_or_worse(gain)
-    if is_share(direction, before, after):
-        return f"{format_percent(abs(gain) / before)} {word}"
-    return f"{word} by {format_number(abs(gain), unit)}"
+    word, in_percent = better_or_worse(gain), is_share(direction, before, after)
+    size = format_gain(gain, before, in_percent, unit)
+    return f"{size} {word}" if in_percent else f"{word} by {size}"
 
 
 def format_kept(climb: ClimbFigures) -> str:
