@@ -23,12 +23,13 @@ from goalseek.statistics.noise import NoiseState, representative, values_of
 from goalseek.values import Finding, Outcome, Reason
 from goalseek.workspace.screening import screen_trees
 
+_UNFIT = "make it again with git diff, from the tree that the climb starts from; or take it out of the manifest"
+
 
 class AppliedCheat(Struct, frozen=True):
     """A cheat on the tree that the climb starts from."""
 
     patch: str
-    unfit: str = ""  # why the patch does not apply
     verdict: Verdict | None = None  # known without a measurement
     tree: str = ""  # of the candidate; "" if there is nothing to measure
     left_out: tuple[str, ...] = ()
@@ -43,16 +44,18 @@ class CheatFinding(Finding, frozen=True):
     value: float | None = None
 
 
-def apply_cheat(project: Project, config: Config, tree: str, name: str) -> AppliedCheat:
+def apply_cheat(project: Project, config: Config, tree: str, name: str) -> AppliedCheat | Finding:
+    """A finding if the patch does not apply."""
     objects, path = project.repository.objects, project.folder / name
     if path.is_file() and path.resolve() != project.folder.resolve() / Path(name):
-        return AppliedCheat(name, "is reached through a link, whose target is not hidden; name the target")
+        text = f"{name} is reached through a link, whose target is not hidden; name the target"
+        return Finding("wrong", text, _UNFIT)
     try:
         after = patch_tree(objects, tree, path.read_bytes(), project.places.prefix)
     except OSError as error:
-        return AppliedCheat(name, f"cannot be read: {error.strerror}")
+        return Finding("wrong", f"{name} cannot be read: {error.strerror}", _UNFIT)
     except PatchError as error:
-        return AppliedCheat(name, f"does not apply: {error}")
+        return Finding("wrong", f"{name} does not apply: {error}", _UNFIT)
     screened = screen_trees(objects, config.scope, tree, after)
     refused, strays = screened.refused, tuple(map(quote_path, screened.strays))
     if strays and config.manifest.scope.strays == "reject":
@@ -79,7 +82,7 @@ def verdict_on(
 
 def measure_cheats(project: Project, subject: Target, cheats: Sequence[AppliedCheat]) -> Iterator[Finding]:
     manifest = subject.config.manifest
-    for cheat in (cheat for cheat in cheats if not cheat.unfit):
+    for cheat in cheats:
         verdict, has_one_number = cheat.verdict, False
         if verdict is None:
             verdict, has_one_number = _measure(project, subject, cheat)

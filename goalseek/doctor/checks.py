@@ -270,13 +270,6 @@ def find_unseen_script(
     return Finding("wrong", text, f"commit it; {diagnose.OUTSIDE}")
 
 
-def check_cheats(subject: Subject) -> Iterator[Finding]:
-    remedy = "make it again with git diff, from the tree that the climb starts from; or take it out of the manifest"
-    for cheat in subject.cheats:
-        if cheat.unfit:
-            yield Finding("wrong", f"{cheat.patch} {cheat.unfit}", remedy)
-
-
 def check_benches(subject: Subject) -> Iterator[Finding]:
     manifest, jobs = subject.config.manifest, subject.jobs
     asked = f"--jobs {jobs}" if jobs else f"parallel.benches = {manifest.parallel.benches}"
@@ -328,7 +321,7 @@ CHECKS = (
     Check("allowed", check_allowed_paths, ("doctor",)),
     Check("benches", check_benches, ("doctor", "iterate")),
     Check("notify", check_notification, ("doctor", "iterate")),
-    Check("cheat", check_cheats, ("doctor",)),
+    Check("cheat", lambda subject: subject.unfit_cheats, ("doctor",)),
     Check("trees", project_checks.check_room_for_trees, ("doctor", "iterate")),
     Check("provider", check_provider, ("doctor", "iterate")),
     Check("provider", check_programs, ("doctor",)),

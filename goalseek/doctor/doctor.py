@@ -77,10 +77,11 @@ def examine(
             make_log_folders(project.loaded)
             subject = subject_of(project, "doctor")
             tree = project.repository.tree_of(subject.commit)
-            cheats = tuple(
-                apply_cheat(project, subject.config, tree, cheat.patch) for cheat in subject.config.manifest.cheat
-            )
-            subject = structs.replace(subject, cheats=cheats, is_live=is_live)
+            tables = subject.config.manifest.cheat
+            applied = [apply_cheat(project, subject.config, tree, cheat.patch) for cheat in tables]
+            cheats = [cheat for cheat in applied if isinstance(cheat, AppliedCheat)]
+            unfit = tuple(finding for finding in applied if isinstance(finding, Finding))
+            subject = structs.replace(subject, unfit_cheats=unfit, is_live=is_live)
             needed = list(ask_checks(subject, _NEEDED))
             is_sound = all(finding.ok for finding in needed)
             target = measurements.current_target(project, subject.config) if is_sound and not is_quick else None
@@ -96,8 +97,8 @@ def examine(
                 yield Finding(
                     "note", "was not run: first correct the findings above", "then: goalseek doctor", "verifier"
                 )
-            elif applicable := [cheat.patch for cheat in cheats if not cheat.unfit]:
-                text = f"applies: {', '.join(applicable)}"
+            elif cheats:
+                text = f"applies: {', '.join(cheat.patch for cheat in cheats)}"
                 yield Finding("note", text, "goalseek doctor shows whether it loses", "cheat")
             if project.standing.seq < 0:
                 raise NothingToKeep("nothing was recorded")
@@ -160,7 +161,7 @@ def _try_verifier(
                 yield from measure_cheats(project, subject, cheats)
         finally:
             measurements.sync_bench(project, subject.config, subject.tree)
-        if cheats and not is_fit:
+        if manifest.cheat and not is_fit:
             yield Finding("note", "no cheat was tried: first correct the verifier", "then: goalseek doctor", "cheat")
     finally:
         if is_fit or project.standing.seq >= 0:  # an unfit verifier leaves no trace before the first baseline

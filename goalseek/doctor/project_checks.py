@@ -1,11 +1,8 @@
 """The checks of a project's files, repository and trees, so that nothing fails in the middle of the night."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tomllib
-import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -30,9 +27,6 @@ from goalseek.values import Finding, StopReason
 from goalseek.workspace import forbidden_names, hidden_files, shared_folders
 from goalseek.workspace.scope import paths_below
 
-if typing.TYPE_CHECKING:
-    from goalseek.doctor.cheats import AppliedCheat
-
 _GLOBS = "globs are relative to the manifest's folder, as in .gitignore"
 _NEW_FILE_CODES = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD does not know the file, staged or not
 _BLOCK = 4096  # bytes, the least size of a file on most file systems
@@ -51,7 +45,7 @@ class Subject(Struct, frozen=True):
     source: str  # of the code, in words
     commit: str = ""
     jobs: int | None = None
-    cheats: tuple[AppliedCheat, ...] = ()
+    unfit_cheats: tuple[Finding, ...] = ()
     is_live: bool = False  # allows a call to the provider
 
     @property

@@ -23,10 +23,10 @@ def change(path: str, before: str, after: str) -> str:
     return f"{head}@@ -1 +1 @@\n-{before}\n+{after}\n"
 
 
-def brings(path: str, line: str = "new") -> str:
+def brings(path: str) -> str:
     """A patch that adds a file with one line."""
     head = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
-    return f"{head}@@ -0,0 +1 @@\n+{line}\n"
+    return f"{head}@@ -0,0 +1 @@\n+new\n"
 
 
 def with_cheats(place: Path, metric: str = "", more: str = "", verifier: str = GUARDED, **cheats: str) -> Case:

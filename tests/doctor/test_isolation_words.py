@@ -84,7 +84,6 @@ BY_HIDDEN = replace(SCORE, name="time", outputs=("near.out",))
         (manifest(TRAIN, SCORE, **OF_TRAIN), SHORT, 'add a [[guard]] with source = "wall" and command = "train": it'),
         (manifest(TRAIN, SCORE, guards=(TOOK,), **OF_TRAIN), SHORT, None),
         (manifest(TRAIN, source="stdout"), SELF.format("prints"), READ_HIDDEN),
-        (manifest(TRAIN, source="stderr"), SELF.format("prints"), READ_HIDDEN),
         (manifest(TRAIN), SELF.format("writes"), READ_HIDDEN),
         (manifest(replace(TRAIN, outputs=("out/**",)), SCORE, path="out/m.json"), SELF.format("writes"), READ_HIDDEN),
         (manifest(TRAIN, BY_HIDDEN, SCORE), NEAR, ""),
