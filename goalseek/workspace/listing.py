@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import stat
 import typing
 from collections.abc import Callable, Mapping
@@ -35,14 +34,15 @@ Listing = tuple[ListedFile, ...]
 def list_folder(root: Path, limit: int | None = None, is_skipped: Callable[[str], bool] = is_tool_cache) -> Listing:
     """At most ``limit`` files, in a fixed order; follows no link. Raises OSError."""
     files = islice(disk.list_files(root, is_skipped, is_ours=False), limit)
-    return tuple(_listed_file(path, status) for path, status in files)
+    return tuple(
+        ListedFile(path, status.st_size, status.st_mtime_ns, _kind_of(status.st_mode)) for path, status in files
+    )
 
 
-def _listed_file(path: str, status: os.stat_result) -> ListedFile:
-    kind = "link" if stat.S_ISLNK(status.st_mode) else "other"
-    if stat.S_ISREG(status.st_mode):
-        kind = "program" if status.st_mode & stat.S_IXUSR else "file"
-    return ListedFile(path, status.st_size, status.st_mtime_ns, kind)
+def _kind_of(mode: int) -> str:
+    if stat.S_ISREG(mode):
+        return "program" if mode & stat.S_IXUSR else "file"
+    return "link" if stat.S_ISLNK(mode) else "other"
 
 
 def digest_of(listing: Listing | Mapping[str, Entry]) -> str:
