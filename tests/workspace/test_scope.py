@@ -55,7 +55,7 @@ def test_hidden_files_are_never_in_the_tree_of_the_agent_or_of_a_candidates_comm
 
 
 def test_names_that_some_file_system_takes_for_a_repository_and_caches_of_tools_are_recognised() -> None:
-    like_git = ".git|.GIT|.Git/config|a/.git/hooks/x|git~1|GIT~2/x|.git |.git.|.g\u200cit|sub/.gIt. ."
+    like_git = ".git|.GIT|.Git/config|a/.git/hooks/x|git~1|GIT~2/x|.git |.git.|.g\u200cit|.g\u0131t|sub/.gIt. ."
     ordinary = ".gitignore|.github/x|git|a.git|git~|.git~1|agit~1|legit/x"
     assert [name for name in f"{like_git}|{ordinary}".split("|") if looks_like_git(name)] == like_git.split("|")
     caches = ["__pycache__/x.pyc", "a/__pycache__/x.pyc", ".pytest_cache/v/x", "a/.DS_Store"]
