@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from project import Project, answer, home, living, until
+from rooms import write_program
 
 from goalseek.sandbox.supervisor import LOST, ProgramResult, Supervisor
 from goalseek.sandbox.view import Launch
@@ -139,9 +140,7 @@ def test_every_bubblewrap_of_a_climb_carries_the_mark_that_takeover_looks_for(
 ) -> None:
     """The probe of the sandbox is among them."""
     script = f'#!/bin/sh\nprintf "%s\\n" "$GOALSEEK_PROCESS" >> {tmp_path}/marks\nexec {shutil.which("bwrap")} "$@"\n'
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "bwrap").write_text(script)
-    (tmp_path / "bin" / "bwrap").chmod(0o755)
+    write_program(tmp_path / "bin" / "bwrap", script)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     project.set_manifest({"sandbox": {"mode": "bubblewrap"}})
     project.commit()

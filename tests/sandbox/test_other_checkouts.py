@@ -2,10 +2,8 @@
 
 import contextlib
 import json
-import os
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -93,24 +91,6 @@ def test_of_another_checkout_what_is_shared_by_name_is_seen(project: Project, sh
     paths = [Path("data/large"), project.top / "hidden/judge.sh"]
     printed = spied(Project(tree, tree), mode, paths, shown, share=["data"])
     assert "large data" in printed and SECRET not in printed
-
-
-@pytest.mark.needs("root")  # who alone may put a checkout below /opt
-@LEVELS
-@pytest.mark.slow
-def test_below_the_systems_folders_as_well(
-    make_project: Callable[..., Project], request: pytest.FixtureRequest, mode: str
-) -> None:
-    place = Path(f"/opt/goalseek-test-{os.getpid()}")
-    place.mkdir()
-    request.addfinalizer(lambda: shutil.rmtree(place))
-    (place / "open").write_text("seen by all\n")
-    main = Project.make(place / "main")
-    main.write({"hidden/judge.sh": f"# {SECRET}\n" + (main.top / "hidden/judge.sh").read_text()})
-    main.commit("known again")
-    main.git("worktree", "add", "-q", "-b", "linked", str(place / "linked"))
-    printed = spied(Project(place / "linked", place / "linked"), mode, [place / "main/hidden/judge.sh"], place)
-    assert SECRET not in printed and "seen by all" in printed
 
 
 def test_a_worktree_that_nobody_can_look_into_is_no_error(project: Project) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from project import Project
+from rooms import write_program
 from skips import levels
 
 from goalseek.sandbox import landlock_exec
@@ -100,11 +101,9 @@ def test_what_outlives_its_command_cannot_write_the_number(project: Project, mod
 
 
 def test_an_agent_that_turns_out_not_to_start_is_a_provider_that_failed(project: Project, tmp_path: Path) -> None:
-    agent = tmp_path / "agent"
-    interpreter = tmp_path / "interpreter"  # it is there, and no program
-    interpreter.write_text("")
-    agent.write_text(f"#!{interpreter}\n")
-    agent.chmod(0o755)
+    interpreter = tmp_path / "interpreter"
+    interpreter.touch()  # it is there, and no program
+    agent = write_program(tmp_path / "agent", f"#!{interpreter}\n")
     for mode in ("none", "landlock"):
         project.set_manifest({"provider": {"name": "command", "command": [str(agent)]}, "sandbox": {"mode": mode}})
         project.commit(mode)

@@ -7,6 +7,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from rooms import write_program
 
 from goalseek.errors import GoalseekError
 from goalseek.sandbox import landlock, landlock_exec, level
@@ -25,14 +26,8 @@ def looked_for_anew() -> Iterator[None]:
 def bwrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program in the place of bubblewrap."""
     place = tmp_path / "programs" / "bwrap"
-    place.parent.mkdir()
     monkeypatch.setenv("PATH", f"{place.parent}:{os.environ['PATH']}")
     return place
-
-
-def write(place: Path, script: str) -> None:
-    place.write_text(f"#!/bin/sh\n{script}\n")
-    place.chmod(0o755)
 
 
 @pytest.mark.elsewhere
@@ -48,7 +43,7 @@ def test_a_mode_asks_for_less() -> None:
 
 
 def test_one_that_is_installed_and_forbidden_is_not_believed(bwrap: Path) -> None:
-    write(bwrap, "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
+    write_program(bwrap, "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
     found = probe()
     assert found == SandboxLevel("landlock", ("bubblewrap: bwrap: No permissions to create new namespace",))
     with pytest.raises(GoalseekError) as refused:
@@ -72,7 +67,7 @@ while [ "$1" != -- ]; do shift; done; shift; exec "$@"
 def test_one_that_does_not_do_its_work_is_not_believed_and_looked_for_once(
     bwrap: Path, tmp_path: Path, script: str, reason: str
 ) -> None:
-    write(bwrap, f"echo started >> {tmp_path}/starts\n{script}")
+    write_program(bwrap, f"#!/bin/sh\necho started >> {tmp_path}/starts\n{script}\n")
     assert probe().reason == (f"bubblewrap: {reason}",)
     assert probe() == probe() and (tmp_path / "starts").read_text() == "started\n"
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from project import Ended, Project
+from rooms import write_program
 from shown import Shown
 from skips import levels
 
@@ -53,12 +54,12 @@ def test_a_cache_outlives_a_measurement_and_is_not_the_users(project: Project, i
     assert (users / "runs").read_text() == "the user's\n" * 10
 
 
-@LEVELS
+@pytest.mark.parametrize("mode", levels("none", "landlock"))
 @pytest.mark.parametrize("run", ["python hidden/judge.py", "sh hidden/judge.sh"])
 def test_an_environment_on_path_with_the_repository_installed_editable(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, run: str
 ) -> None:
-    """Named by a command it is refused where nothing can be mounted; a script that calls it is only known to exist."""
+    """Where nothing can be mounted it is refused if a command names it; a script that calls it is only known to exist."""
     environment = tmp_path / "activated"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True, timeout=120)
     monkeypatch.setenv("PATH", f"{environment}/bin:{os.environ['PATH']}")
@@ -79,10 +80,7 @@ def test_an_environment_on_path_with_the_repository_installed_editable(
     project.commit("an environment")
     project.set_moves({"files": {"src/package/__init__.py": "SCORE = 2\n"}})
     ended = project.run("iterate")
-    if mode == "bubblewrap":
-        assert ended.exit_code == 0 and "installed editable" not in ended.stderr
-        assert [record["metric"]["value"] for record in project.iterations()] == [1, 2]
-    elif run.startswith("python"):
+    if run.startswith("python"):
         assert (
             ended.exit_code == 3
             and "python, as the verifier finds it, has this repository installed editable" in ended.stderr
@@ -143,8 +141,7 @@ def test_the_agents_program_may_lie_in_the_checkout(project: Project, mode: str)
         script = (
             f'#!/bin/sh\nprintf \'{{"score": {number + 2}}}\\n\' > answer.json; ls agents hidden; echo "by {name}"\n'
         )
-        project.write({name: script})
-        (project.folder / name).chmod(0o755)
+        write_program(project.folder / name, script)
         if number == 0:
             project.write({".gitignore": "agents/un*\n"})
         provider = {"name": "command", "command": [name]}
@@ -212,9 +209,7 @@ def test_the_level_is_said_once_and_what_is_not_enforced_exactly(
 
 def without_sandboxes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine where neither bubblewrap nor Landlock works: the one is forbidden, the other has no restriction."""
-    folder.mkdir()
-    (folder / "bwrap").write_text("#!/bin/sh\necho 'bwrap: No permissions' >&2; exit 1\n")
-    (folder / "bwrap").chmod(0o755)
+    write_program(folder / "bwrap", "#!/bin/sh\necho 'bwrap: No permissions' >&2; exit 1\n")
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     (folder / "sitecustomize.py").write_text(
         "from unittest.mock import Mock\n"
@@ -286,11 +281,8 @@ def test_what_only_looks_does_not_look_for_the_level(
     project.set_manifest({"sandbox": {}})
     project.set_moves('{"score": 2}\n')
     project.climb()
-    folder = tmp_path / "programs"
-    folder.mkdir()
-    (folder / "bwrap").write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\nexit 1\n")
-    (folder / "bwrap").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    write_program(tmp_path / "bin" / "bwrap", f"#!/bin/sh\ntouch {tmp_path}/asked\nexit 1\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     for command in ("--help", "status", "log", "show best", "manifest show"):
         assert project.run(*command.split()).exit_code == 0
     assert not (tmp_path / "asked").exists()

@@ -89,6 +89,13 @@ class Room:
         return self.run(level, sys.executable, "-c", code, *arguments, **how)
 
 
+def write_program(path: Path, text: str = "#!/bin/sh\n", mode: int = 0o755) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
 def small_python(prefix: Path) -> Path:
     """An interpreter with its library at ``prefix``, as uv and pyenv install them; the library's parts are links."""
     base = Path(sys._base_executable).resolve()  # type: ignore[attr-defined]

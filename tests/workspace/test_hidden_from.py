@@ -21,13 +21,11 @@ LIST = 'find . -type f | sort > "$GOALSEEK_RUN_DIR/{}"'.format
 def made(make_project: Callable[..., Project], **more: object) -> Project:
     """A project whose judge lies in a folder beside it."""
     verifier = make_project().top.parent / "demo-verifier"
-    for path, text in {"verifier/judge.sh": JUDGE, "verifier/labels.csv": "1\n"}.items():
+    files = {"verifier/judge.sh": JUDGE, "verifier/labels.csv": "1\n"}
+    not_listed = {".git/HEAD": "its own repository\n", "verifier/__pycache__/x.pyc": "x"}
+    for path, text in {**files, **not_listed}.items():
         (verifier / path).parent.mkdir(parents=True, exist_ok=True)
         (verifier / path).write_text(text)
-    (verifier / ".git").mkdir()
-    (verifier / ".git" / "HEAD").write_text("its own repository\n")
-    (verifier / "verifier" / "__pycache__").mkdir()
-    (verifier / "verifier" / "__pycache__" / "x.pyc").write_text("x")
     manifest = {
         "scope": {"writable": ["answer.json"], "hidden_from": "../demo-verifier"},
         "verify": [{"name": "judge", "run": "sh verifier/judge.sh", "sees": "both"}],
@@ -148,9 +146,9 @@ def test_what_cannot_be_is_refused_before_anything_is_measured(make_project: Cal
     scopes = {"writable": ["answer.json"], "hidden_from": "../demo-verifier"}
     project.set_moves(answer(2))
 
-    def refused(code: str, **more: object) -> None:
+    def refused(told: str) -> None:
         ended = project.run("iterate")
-        assert ended.exit_code == 2 and code in ended.stderr, (code, ended)
+        assert ended.exit_code == 2 and told in ended.stderr, (told, ended)
         assert project.records() == []
 
     project.write({".gitignore": "verifier\n", "verifier/data.csv": "1\n"})
@@ -162,13 +160,11 @@ def test_what_cannot_be_is_refused_before_anything_is_measured(make_project: Cal
     refused(named)
     shutil.rmtree(project.folder / "verifier")
     project.set_manifest({"scope": scopes})
-    (outside / "other.txt").write_text("clash\n")
-    refused("other.txt")
-    (outside / "other.txt").unlink()
-    (outside / "answer.json").mkdir()
-    (outside / "answer.json" / "x").write_text("below a file\n")
-    refused("answer.json")
-    (outside / "answer.json" / "x").unlink()
+    for path, told in (("other.txt", "other.txt"), ("answer.json/x", "answer.json")):
+        (outside / path).parent.mkdir(exist_ok=True)
+        (outside / path).write_text("clash\n")
+        refused(told)
+        (outside / path).unlink()
     (outside / "link").symlink_to("/etc/passwd")
     refused("link")
     (outside / "link").unlink()

@@ -44,14 +44,8 @@ def test_an_agent_that_locks_what_it_wrote(project: Project, what: str) -> None:
 
 @pytest.mark.parametrize("what", ["answer.json", "src", "src/deep", "src/new", ".", "$TMPDIR", "$GOALSEEK_RUN_DIR"])
 def test_a_candidate_that_locks_the_trees_that_it_is_measured_in(project: Project, what: str) -> None:
-    project.write(
-        {
-            "src/old.txt": "1\n",
-            "src/deep/below.txt": "1\n",
-            "hidden/judge.sh": JUDGE + ". ./answer.sh",
-            "answer.sh": "true\n",
-        }
-    )
+    code = {"src/old.txt": "1\n", "src/deep/below.txt": "1\n", "answer.sh": "true\n"}
+    project.write({**code, "hidden/judge.sh": JUDGE + ". ./answer.sh"})
     project.commit()
     steps = []
     for number, mode in enumerate(MODES, 2):

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from project import Project, answer
@@ -16,12 +15,6 @@ score=$(($(sed -n 's/.*"score": \\([0-9]*\\).*/\\1/p' answer.json) + $(cat data/
 printf '{"score": %s}' "$score" > "$GOALSEEK_RUN_DIR/metrics.json"
 """
 IGNORE = "data\nsrc/data\n"
-
-
-def share(project: Project, *paths: str, mode: str = "none", **tables: Any) -> None:
-    scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": list(paths)}
-    project.set_manifest({"scope": scope, "sandbox": {"mode": mode}, **tables})
-    project.commit("share")
 
 
 @pytest.fixture
@@ -125,7 +118,9 @@ def test_what_git_tracks_and_what_must_not_be_seen_is_refused_by_name(bare: Proj
 
 
 def test_what_comes_to_be_tracked_later_is_refused_by_the_next_baseline(shared: Project) -> None:
-    share(shared, "data", "src/data")
+    scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data", "src/data"]}
+    shared.set_manifest({"scope": scope, "sandbox": {"mode": "none"}})
+    shared.commit("share")
     shared.set_moves(answer(2))
     assert shared.climb()[-1]["outcome"] == "kept"
     assert (shared.trees() / "workspace" / "data").is_symlink()
