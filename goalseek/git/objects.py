@@ -279,13 +279,12 @@ class Objects:
                     raise
                 except OSError:  # no links here, or the file is somebody else's
                     copy_atomic(folder / name, loose)
+                return
             except FileExistsError:
-                pass
+                return
             except FileNotFoundError:  # a gc removes folders that are empty
                 if not tries_left:
                     raise
-                continue
-            return
 
     def read(self, name: str) -> bytes:
         """``name`` may be anything that git resolves. Raises MissingObject."""

@@ -20,7 +20,7 @@ from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Candidate, Change, Decision, Review, Verdict
 from goalseek.values import StopReason, from_plain
 
-_VERDICTS = ("verdict", "review")
+_ATTEMPTS, _VERDICTS = ("change", "candidate"), ("verdict", "review")
 Approval = Literal["approve", "decline"]
 
 
@@ -65,11 +65,7 @@ def undecided_verdict(runs: Path, begun: Begun, run_id: str) -> Question | None:
         return None
     answer_seal = stored[newest].seal
     if review and review.goes_on:  # there is nothing to ask, unless nothing came of that
-        attempts = {
-            answer.made_from: (name, answer)
-            for name, answer in stored.items()
-            if name.answer in ("change", "candidate")
-        }
+        attempts = {one.made_from: (name, one) for name, one in stored.items() if name.answer in _ATTEMPTS}
         is_rejected = False
         while answer_seal in attempts:
             name, answer = attempts[answer_seal]

@@ -62,11 +62,7 @@ def catch_up(project: Project) -> None:
     if standing.last is None:
         _refuse_foreign_branch(project, refs)
         branch = repository.branch
-        if (
-            refs.branch
-            and not refs.branch_is_checked_out
-            and not repository.is_ancestor(refs.branch, repository.head())
-        ):
+        if refs.branch and not (refs.branch_is_checked_out or repository.is_ancestor(refs.branch, repository.head())):
             message = f"the branch {branch} exists, but not the records of its climb, {repository.ledger_ref}"
             fetch_hint = "fetch them: git fetch origin 'refs/goalseek/*:refs/goalseek/*'"
             hint = f"{fetch_hint}; or begin another climb: git branch -m {branch} {repository.name}-before"

@@ -162,12 +162,8 @@ def _limit_text(loaded: ManifestFile, standing: Standing, picture: Picture) -> s
     if reached := limits.why_stop(manifest.limits, manifest.metric, standing, now, failures_before=failures):
         return f"{reached.why}; {reached.next}"
     reason = picture.stop_reason
-    units: dict[str, str] = {
-        StopReason.TOKENS: "call",
-        StopReason.COST: "call",
-        StopReason.TIME: "iteration",
-        StopReason.DEADLINE: "iteration",
-    }
+    units: dict[str, str] = dict.fromkeys((StopReason.TOKENS, StopReason.COST), "call")
+    units |= dict.fromkeys((StopReason.TIME, StopReason.DEADLINE), "iteration")
     if reason not in units or picture.limits != to_plain(manifest.limits):
         return ""
     return f"the limit of {reason} is reached, or the next {units[reason]} could exceed it; {picture.next}"

@@ -18,8 +18,6 @@ from goalseek.project import activity
 
 REFUSED = "insufficient permission for adding an object to repository database .git/objects"
 FILE = "/somewhere/of the user's/0001"
-
-
 DENIED = PermissionError(errno.EACCES, os.strerror(errno.EACCES), FILE)
 SYSTEM_CALL = PermissionError(errno.EPERM, "a system call of ours")
 
