@@ -40,13 +40,13 @@ def test_nothing_is_lost_nor_counted_or_paid_twice(
     assert_sound_at_end(project, ITERATIONS)
 
 
-def killed_while_measuring(top: Path, least: int = 2) -> Project:
+def killed_while_measuring(top: Path) -> Project:
     """A climb of six that was killed while several candidates were measured; two are recorded already."""
     project = many(top, 6)
     project.climb("iterate", "-n", "2", *AT_ONCE)
     home("during-verify").write_text("sleep 60\n")
     started = start(project, "iterate", "--forever", *AT_ONCE)
-    until(lambda: len(candidates_in_flight(project)) >= least)
+    until(lambda: len(candidates_in_flight(project)) >= 2)
     kill(started, "group")
     home("during-verify").unlink()
     return project

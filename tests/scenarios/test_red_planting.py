@@ -9,10 +9,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from project import IDENTITY, Project, Projects, answer, ended
+from project import IDENTITY, Projects, answer, ended
 from red_team.attacks import LEVELS, NONE, NOWHERE, Attack
 from red_team.field import cheating, loot_in, script
 from skips import levels
@@ -285,36 +284,17 @@ def planter(folder: Path, top: Path) -> list[str]:
     return [sys.executable, str(folder / "planter.py")]
 
 
-@dataclass(frozen=True)
-class Played:
-    """What a climb came to: the records of its plants, what each said, all that goalseek printed."""
-
-    records: list[dict[str, Any]]
-    loot: list[str]
-    printed: str
-    outside: Path
-
-    def succeeded(self, number: int, plant: Plant) -> bool:
-        record = self.records[number]
-        return any(
-            (
-                plant.mark and list(self.outside.glob(plant.mark)),
-                record["metric"]["value"] == 999,
-                (self.outside / "victim").read_text() != "theirs\n",
-                plant.shows and plant.shows in self.printed + "".join(record["changed_files"]),
-                plant.refused and record["outcome"] == "kept" and not self.loot[number].startswith("!"),
-            )
-        )
-
-
-def play(mode: str, plants: tuple[Plant, ...], judge: str, project: Project, folder: Path) -> Played:
-    words = [*planter(folder, project.top), *(plant.name for plant in plants)]
-    project.write({"hidden/judge.sh": judge})
+@pytest.mark.parametrize("group", PLAYED)
+@pytest.mark.parametrize("mode", levels(*LEVELS))
+def test_no_plant_is_run_obeyed_or_taken_in(mode: str, group: str, make_project: Projects, tmp_path: Path) -> None:
+    plants, project, victim = PLAYED[group], make_project(files=FILES), tmp_path / "outside" / "victim"
+    words = [*planter(tmp_path, project.top), *(plant.name for plant in plants)]
+    project.write({"hidden/judge.sh": PROGRAMS if group == "programs" else COPY})
     (project.top / "GEMINI.md").symlink_to("docs/house.md")
     reviewer = {"provider": {"name": "command", "command": ["sh", "-c", REVIEWER]}, "criteria": ["It is honest."]}
     project.set_manifest(
         {
-            **({"review": reviewer} if plants == INSTRUCTION_PLANTS else {}),
+            **({"review": reviewer} if group == "instructions" else {}),
             "scope": {"writable": ["**", "CLAUDE.md", ".claude"], "read_only": READ_ONLY, "hidden": ["hidden/**"]},
             **cheating(words, mode),
         }
@@ -324,32 +304,28 @@ def play(mode: str, plants: tuple[Plant, ...], judge: str, project: Project, fol
     done = ended(("iterate", "-n", str(len(plants))), project.folder, seconds=400)
     assert done.exit_code == 0, done.stderr
     records = project.iterations()[1:]
-    outputs = (project.run_folder(record["iteration"]) / "provider_output.md" for record in records)
-    loot = [loot_in(output.read_text()) for output in outputs]
     looks = [project.run("log"), project.run("show", str(len(plants))), project.run("promote"), project.run("status")]
     printed = "".join(shown.stdout + shown.stderr for shown in (done, *looks))
     assert project.users() == users
     project.check("audit")
-    return Played(records, loot, printed, folder / "outside")
-
-
-@pytest.mark.parametrize("group", PLAYED)
-@pytest.mark.parametrize("mode", levels(*LEVELS))
-def test_no_plant_is_run_obeyed_or_taken_in(mode: str, group: str, make_project: Projects, tmp_path: Path) -> None:
-    plants = PLAYED[group]
-    judge = PROGRAMS if group == "programs" else COPY
-    played = play(mode, plants, judge, make_project(files=FILES), tmp_path)
-    assert {record["isolation"]["sandbox"] for record in played.records} == {mode}
+    assert {record["isolation"]["sandbox"] for record in records} == {mode}
     wrong = {}
-    for number, plant in enumerate(plants):
-        record, said = played.records[number], played.loot[number]
-        is_there = not said.startswith("!")
-        is_refused = record["reason"] in ("out_of_scope", "review_rejected") and plant.refused in record["why"]
-        as_told = (
-            is_refused if plant.refused and is_there and mode not in plant.open_at else record["outcome"] == "kept"
+    for plant, record in zip(plants, records, strict=True):
+        said = loot_in((project.run_folder(record["iteration"]) / "provider_output.md").read_text())
+        is_there, is_kept = not said.startswith("!"), record["outcome"] == "kept"
+        succeeded = any(
+            (
+                plant.mark and list(victim.parent.glob(plant.mark)),
+                record["metric"]["value"] == 999,
+                victim.read_text() != "theirs\n",
+                plant.shows and plant.shows in printed + "".join(record["changed_files"]),
+                plant.refused and is_kept and is_there,
+            )
         )
+        is_refused = record["reason"] in ("out_of_scope", "review_rejected") and plant.refused in record["why"]
+        as_told = is_refused if plant.refused and is_there and mode not in plant.open_at else is_kept
         could = is_there or mode != "none"
-        if not (as_told and could) or played.succeeded(number, plant) != (mode in plant.open_at):
+        if not (as_told and could) or succeeded != (mode in plant.open_at):
             wrong[plant.name] = (said, record["outcome"], record["reason"], record["why"][:300])
     assert not wrong
 

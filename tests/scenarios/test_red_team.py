@@ -7,7 +7,6 @@ where that stops it too, run by hand without goalseek. One climb a level plays a
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,53 +28,6 @@ EVERY = (
     Attack("editing_the_program", "editing its own program", gain="opened"),
 )
 ATTACKS = playable(EVERY)
-NAMES = [attack.name for attack in ATTACKS]
-
-
-@dataclass(frozen=True)
-class Played:
-    """What a climb at one level came to: by attack, what it printed and whether what it wrote is there."""
-
-    loot: dict[str, str]
-    wrote: dict[str, bool]
-    records: list[dict[str, Any]]
-    secret: str
-    audit: int
-
-    def succeeded(self, attack: Attack) -> bool:
-        if attack.wrote:
-            return self.wrote[attack.name]
-        return attack.gain.replace("{secret}", self.secret) in self.loot[attack.name]
-
-
-def play(mode: str, make_project: Projects, folder: Path, home: Path) -> Played:
-    """Plays every attack in one climb, and once more by hand those that no level lets through."""
-    project = make_project(files={"answer.json": answer(1), "hidden/labels.txt": SECRET, ".gitignore": "data\n"})
-    agent = folder / "agent.py"
-    with field(project, folder, home, mode) as (places, descriptor):
-        agent.write_text(script("agent", places))
-        words = [sys.executable, str(agent), *NAMES]
-        project.set_manifest(
-            {
-                "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]},
-                "verify": [{"name": "judge", "run": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"', "sees": "both"}],
-                **cheating(words, mode),
-            }
-        )
-        project.commit("the manifest")
-        climb(project, len(ATTACKS), descriptor)
-        assert not living(home), "nothing waits for later"
-        printed = (
-            (project.run_folder(number) / "provider_output.md").read_text() for number in range(1, len(ATTACKS) + 1)
-        )
-        loot = dict(zip(NAMES, map(loot_in, printed), strict=True))
-        found = {attack.name: is_there(attack.wrote.format(**places)) for attack in ATTACKS if attack.wrote}
-        secret = (project.top / ".git/goalseek/demo/secret").read_bytes().hex()
-        played = Played(loot, found, project.records(), secret, project.run("audit").exit_code)
-        for number, attack in enumerate(ATTACKS, start=1):
-            if not attack.open_at:
-                by_hand(words, number, attack, places, descriptor)
-        return played
 
 
 def by_hand(words: list[str], number: int, attack: Attack, places: dict[str, Any], descriptor: int) -> None:
@@ -95,14 +47,31 @@ def test_an_agent_gets_what_the_level_lets_through_and_no_more(
     mode: str, make_project: Projects, tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("USERS_TOKEN", "mine")
-    played = play(mode, make_project, tmp_path, isolated)
-    iterations = [record for record in played.records if record["kind"] == "iteration"]
-    assert len(iterations) == len(ATTACKS) + 1
-    assert {record["isolation"]["sandbox"] for record in iterations} == {mode}
-    wrong = {
-        attack.name: played.loot[attack.name]
-        for attack in ATTACKS
-        if played.succeeded(attack) != (mode in attack.open_at)
-    }
+    project = make_project(files={"answer.json": answer(1), "hidden/labels.txt": SECRET, ".gitignore": "data\n"})
+    agent, wrong = tmp_path / "agent.py", {}
+    with field(project, tmp_path, isolated, mode) as (places, descriptor):
+        agent.write_text(script("agent", places))
+        words = [sys.executable, str(agent), *(attack.name for attack in ATTACKS)]
+        project.set_manifest(
+            {
+                "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]},
+                "verify": [{"name": "judge", "run": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"', "sees": "both"}],
+                **cheating(words, mode),
+            }
+        )
+        project.commit("the manifest")
+        climb(project, len(ATTACKS), descriptor)
+        assert not living(isolated), "nothing waits for later"
+        secret = (project.top / ".git/goalseek/demo/secret").read_bytes().hex()
+        for number, attack in enumerate(ATTACKS, start=1):
+            loot = loot_in((project.run_folder(number) / "provider_output.md").read_text())
+            gained = attack.gain.replace("{secret}", secret) in loot
+            succeeded = is_there(attack.wrote.format(**places)) if attack.wrote else gained
+            if succeeded != (mode in attack.open_at):
+                wrong[attack.name] = loot
+        project.check("audit")
+        for number, attack in enumerate(ATTACKS, start=1):
+            if not attack.open_at:
+                by_hand(words, number, attack, places, descriptor)
     assert not wrong
-    assert played.audit == 0
+    assert [record["isolation"]["sandbox"] for record in project.iterations()] == [mode] * (len(ATTACKS) + 1)

@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -151,32 +150,8 @@ def prepared(mode: str, make_project: Projects, folder: Path, home: Path) -> Ite
         remove_tree(home / "cache")  # where it went wrong, it is deeper than others can remove
 
 
-@dataclass(frozen=True)
-class Played:
-    """What attacks came to: by attack, its records (and that of what came after it), and what the commands printed."""
-
-    records: dict[str, list[dict[str, Any]]]
-    printed: dict[str, str]
-    places: dict[str, Any]
-    secret: str
-
-    def succeeded(self, attack: Attack) -> bool:
-        records = self.records[attack.name]
-        if attack.wrote:
-            return is_there(attack.wrote.format(**self.places))
-        if attack.gain == FORGED:
-            return any(found["metric"]["value"] == 99 or found["guards"].get("said") == 99 for found in records)
-        if attack.gain == PLANTED:
-            return any(f"PLANTED {attack.name}" in text.splitlines() for text in self.printed.values())
-        if attack.gain == CLOCK:
-            return bool(records[0]["guards"]["seconds"] < 0.3)
-        if attack.gain == DOWN:
-            return not records
-        return attack.gain.replace("{secret}", self.secret) in loot_in(self.printed[attack.name])
-
-
-def play(project: Project, mode: str, places: dict[str, Any], descriptor: int) -> Played:
-    """Plays every attack in one climb."""
+def play(project: Project, mode: str, descriptor: int) -> tuple[dict[str, list[dict[str, Any]]], dict[str, str]]:
+    """Plays every attack in one climb; gives by attack its records (and what came after it), and what was printed."""
     python = ".venv/bin/python"
     project.set_manifest(
         {
@@ -211,8 +186,7 @@ def play(project: Project, mode: str, places: dict[str, Any], descriptor: int) -
         printed[name] = log.read_text(errors="replace") if log.exists() else ""
         following = [rows[number + 1]] if name == THEN_SILENT else []
         records[name] = [rows[number], *following] if number in rows else []
-    secret = (project.top / ".git/goalseek/demo/secret").read_bytes().hex()
-    return Played(records, printed, places, secret)
+    return records, printed
 
 
 @pytest.mark.parametrize("mode", levels(*LEVELS))
@@ -221,11 +195,27 @@ def test_candidate_code_gets_what_the_level_lets_through_and_no_more(
 ) -> None:
     monkeypatch.setenv("USERS_TOKEN", "mine")
     with prepared(mode, make_project, tmp_path, isolated) as (project, places, descriptor):
-        played = play(project, mode, places, descriptor)
+        records, printed = play(project, mode, descriptor)
+        places["secret"] = (project.top / ".git/goalseek/demo/secret").read_bytes().hex()
+
+        def succeeded(attack: Attack) -> bool:
+            found = records[attack.name]
+            if attack.wrote:
+                return is_there(attack.wrote.format(**places))
+            if attack.gain == FORGED:
+                return any(row["metric"]["value"] == 99 or row["guards"].get("said") == 99 for row in found)
+            if attack.gain == PLANTED:
+                return any(f"PLANTED {attack.name}" in text.splitlines() for text in printed.values())
+            if attack.gain == CLOCK:
+                return bool(found[0]["guards"]["seconds"] < 0.3)
+            if attack.gain == DOWN:
+                return not found
+            return attack.gain.replace("{secret}", places["secret"]) in loot_in(printed[attack.name])
+
         wrong = {
-            attack.name: (played.printed[attack.name][-500:], played.records[attack.name])
+            attack.name: (printed[attack.name][-500:], records[attack.name])
             for attack in ATTACKS
-            if played.succeeded(attack) != (mode in attack.open_at) and attack.name not in NEVER_HERE
+            if succeeded(attack) != (mode in attack.open_at) and attack.name not in NEVER_HERE
         }
         assert not wrong
         assert {record["isolation"]["sandbox"] for record in project.iterations()} == {mode}
