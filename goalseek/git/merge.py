@@ -135,9 +135,7 @@ def _attributes(objects: Objects, before: str, ours: str, theirs: str) -> Iterat
         return
     values = objects.read_attributes(files, paths, ["merge"], objects.git_dir)
     with objects.scratch_file("drivers") as drivers:
-        lines = ""
-        for path, value in ((path, values[path]["merge"]) for path in paths):
-            if value in _DRIVERS:
-                lines += f"{quote_path(literal_pattern(path), is_forced=True)} {_DRIVERS[value]}\n"
-        drivers.write_bytes(os.fsencode(lines))
+        chosen = {path: _DRIVERS[values[path]["merge"]] for path in paths if values[path]["merge"] in _DRIVERS}
+        lines = (f"{quote_path(literal_pattern(path), is_forced=True)} {driver}\n" for path, driver in chosen.items())
+        drivers.write_bytes(os.fsencode("".join(lines)))
         yield "-c", f"core.attributesFile={drivers}"

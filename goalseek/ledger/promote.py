@@ -221,15 +221,14 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
     newest = next(results, None)
     settled = newest if isinstance(newest, SettleRecord) else None
     keeps = (one for one in itertools.chain([newest], results) if isinstance(one, IterationRecord))
-    following = next(keeps, None)
-    while following is not None:
-        record, following = following, next(keeps, None)
+    for record, older in itertools.pairwise(itertools.chain(keeps, [None])):
+        assert record
         records.append(record)
         if record.outcome != Outcome.BASELINE:
             continue
         own_commits, tree = _users_commits(repository, record), str(record.tree_hash)
         users += own_commits
-        before = str(following.tree_hash) if following else None
+        before = str(older.tree_hash) if older else None
         is_other_code = before is None or not has_same_files(before, tree)
         if is_other_code or find_matching(own_commits, tree):
             base = find_matching(users, tree)

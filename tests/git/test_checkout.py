@@ -1,9 +1,8 @@
 """The user's checkout, index, stash, HEAD and branches are byte for byte as before, whatever the climb does."""
 
-from collections.abc import Callable
 from pathlib import Path
 
-from project import FILES, Project, answer
+from project import FILES, Project, Projects, answer
 
 SETTINGS = {
     "core.autocrlf": "true",
@@ -59,7 +58,7 @@ def test_a_linked_worktree_with_a_detached_head_is_allowed(project: Project, tmp
     assert not project.run_folder(0).exists() and linked.run_folder(0).exists()
 
 
-def test_a_monorepos_subfolder_is_a_project_of_its_own(make_project: Callable[..., Project]) -> None:
+def test_a_monorepos_subfolder_is_a_project_of_its_own(make_project: Projects) -> None:
     project = make_project(below="services/one")
     (project.top / "answer.json").write_text("not this one\n")
     (project.top / "shared.txt").write_text("shared\n")
@@ -76,10 +75,7 @@ def test_a_monorepos_subfolder_is_a_project_of_its_own(make_project: Callable[..
     assert not (project.top / ".goalseek").exists() and (project.folder / ".goalseek").is_dir()
 
 
-def test_a_manifest_outside_the_repository_speaks_of_the_repositorys_root(
-    make_project: Callable[..., Project], tmp_path: Path
-) -> None:
-    project = make_project()
+def test_a_manifest_outside_the_repository_speaks_of_the_repositorys_root(project: Project, tmp_path: Path) -> None:
     project.write({"program.md": "climb this\n", "data/big.txt": "data\n", ".gitignore": "data/\n"})
     outside = Project(project.top, tmp_path / "control")
     outside.script = project.script

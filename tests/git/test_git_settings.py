@@ -281,8 +281,7 @@ def test_another_account_of_the_group_climbs_by_another_name_and_not_on_with_thi
     assert (lock.parent.parent / "other/objects.git/info/attributes").exists()
 
 
-def test_a_candidate_under_way_is_forgotten_also_where_somebody_has_packed_its_ref(tmp_path: Path) -> None:
-    project = Project.make(tmp_path / "repository")
+def test_a_candidate_under_way_is_forgotten_also_where_somebody_has_packed_its_ref(project: Project) -> None:
     with Repository(locate(project.top), "demo") as repository:
         for number in (3, 4):
             repository.add_flight(number, 1, repository.head())

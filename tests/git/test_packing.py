@@ -179,9 +179,8 @@ def test_what_fails_is_told_and_loses_nothing(
 
 
 @pytest.mark.needs("strace")
-def test_killed_at_any_effect_it_is_harmless_and_done_again(tmp_path: Path) -> None:
+def test_killed_at_any_effect_it_is_harmless_and_done_again(project: Project, tmp_path: Path) -> None:
     """A tracer kills before every third rename, removal, fsync and folder; then it ends as if nothing had been."""
-    project = Project.make(tmp_path / "repository")
     project.set_moves(answer(2), answer(1.5), answer(3))
     project.climb("iterate", "-n", "3")
     dangling = project.git("hash-object", "-w", "--stdin", stdin=b"nobody reaches this\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
-from project import JUDGE, Project, Projects, answer
+from project import JUDGE, MANIFEST, Project, Projects, answer
 from records import iteration
 
 from goalseek.ledger.artifacts import old_run_folders, prune_artifacts, prune_outputs, run_folders
@@ -16,14 +16,8 @@ from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import LogTable
 from goalseek.measurement.measure import move_outputs
 
-TRAIN = [
-    {
-        "name": "train",
-        "run": "mkdir -p out && cp answer.json out/model.bin && ln -s /etc/passwd out/link",
-        "outputs": ["out/**"],
-    },
-    {"name": "judge", "run": "sh hidden/judge.sh", "sees": "both"},
-]
+MAKES = "mkdir -p out && cp answer.json out/model.bin && ln -s /etc/passwd out/link"
+TRAIN = [{"name": "train", "run": MAKES, "outputs": ["out/**"]}, *MANIFEST["verify"]]
 MARK = '{"run_id": "20260101T000000Z-abcd", "seal": "0"}'
 
 

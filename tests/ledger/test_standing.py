@@ -118,10 +118,8 @@ def test_a_try_of_stacked_changes_is_a_try_but_no_proposal_and_says_nothing_of_t
 def test_after_a_change_was_taken_back_the_last_one_was_kept_in_nobody_s_turn() -> None:
     before = climbed(KEPT, WORSE)
     after = before.after(iteration(9, 3, "kept", "taken_back", taken_back=1))
-    assert [(standing.rotation.has_kept, standing.rotation.tries) for standing in (before, after)] == [
-        (True, 1),
-        (False, 0),
-    ]
+    rotations = (before.rotation, after.rotation)
+    assert [(rotation.has_kept, rotation.tries) for rotation in rotations] == [(True, 1), (False, 0)]
 
 
 def test_a_record_without_a_stack_is_written_as_before() -> None:
