@@ -51,7 +51,6 @@ def test_all_that_goalseek_writes_there_is_its_own(beside: Project, make_project
     assert {"output.log", "last_end.json", "manifest.schema.json", "report.html", "state.json"} <= names
     assert {"questions.txt", "unsent.txt"} <= names
     other = make_project("other", manifest={"log": {"home": "."}})
-    other.set_manifest({"log": {"home": "."}})
     other.set_moves(answer(2))
     shutil.copytree(beside.folder / "logs", other.folder / "logs")
     shutil.copytree(beside.folder / "runs", other.folder / "runs")
@@ -71,9 +70,8 @@ def test_a_file_or_run_folder_of_the_users_is_refused_by_name_and_left_as_it_is(
     beside.write(mine)
     for command in (["doctor", "--quick"], ["iterate", "-n", "1"]):
         ended = beside.run(*command)
-        assert ended.exit_code != 0 and f"{beside.folder / 'runs' / '0001'} is in the way" in (
-            ended.stdout + ended.stderr
-        )
+        told = ended.stdout + ended.stderr
+        assert ended.exit_code != 0 and f"{beside.folder / 'runs' / '0001'} is in the way" in told
     assert ended.exit_code == 2 and beside.iterations() == []
     shutil.move(beside.folder / "runs" / "0001", beside.folder / "runs" / "0002")
     (beside.folder / "runs" / "0000").mkdir()
