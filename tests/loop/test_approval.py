@@ -151,9 +151,7 @@ def test_a_word_bound_to_something_else_is_ignored(tmp_path: Path) -> None:
         assert approval.read_approval(tmp_path, question) is None, content
 
 
-def test_answers_to_several_questions_that_are_given_at_once_all_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_that_are_given_at_once_all_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = QUESTIONS
     writing = iter([lambda: approval.save_approval(tmp_path, second, "decline")])
 
@@ -167,9 +165,7 @@ def test_answers_to_several_questions_that_are_given_at_once_all_count(
     assert answers == ["approve", "decline"]
 
 
-def test_what_waits_is_finished_as_answered_though_a_limit_is_reached_and_no_word_asked_for_any_more(
-    asking: Project,
-) -> None:
+def test_an_answer_counts_though_a_limit_is_reached_and_none_is_asked_for_any_more(asking: Project) -> None:
     waited(asking)
     change(asking, limits={"deadline": LATER})
     assert waited(asking).exit_code == NEEDS_HUMAN
@@ -261,9 +257,7 @@ def test_what_an_agent_wrote_cannot_forge_the_question(asking: Project) -> None:
     assert "reverted either way" in prompt_text(question)
 
 
-def test_an_open_question_stays_below_what_others_print_meanwhile(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_question_stays_below_all_notes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     reading, writing = os.pipe()
     terminal = os.fdopen(reading)
     monkeypatch.setattr("sys.stdin", terminal)
@@ -290,9 +284,7 @@ def test_an_open_question_stays_below_what_others_print_meanwhile(
     os.close(writing)
 
 
-def test_in_the_background_it_waits_for_the_terminal_without_looking_again_and_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_in_the_background_it_waits_for_the_terminal_without_a_busy_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     os.write(writing, b"typed for another program\n")
     monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: -1)

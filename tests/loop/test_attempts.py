@@ -41,9 +41,7 @@ def measure(every: Attempts, evidence: Evidence) -> OpenAttempt:
 
 @pytest.mark.parametrize("reason", [StopReason.TIME, StopReason.ASKED, StopReason.UNTIL])
 @pytest.mark.parametrize("is_committed", [False, True])
-def test_a_limit_leaves_an_iteration_whose_repair_has_its_commit_and_the_end_of_an_invocation_leaves_any(
-    reason: StopReason, is_committed: bool
-) -> None:
+def test_a_limit_leaves_a_committed_repair_and_an_end_leaves_any(reason: StopReason, is_committed: bool) -> None:
     every = attempts()
     first = measure(every, CRASHED)
     repair = next(iter(every))

@@ -48,9 +48,7 @@ def climb(project: Project, *arguments: str) -> int:
     return run(["-C", str(project.folder), *arguments])
 
 
-def test_a_closed_provider_costs_no_iteration_and_leaves_one_note_of_each_kind(
-    project: Project, quick: list[float]
-) -> None:
+def test_a_closed_provider_costs_no_iteration_and_leaves_two_notes(project: Project, quick: list[float]) -> None:
     script = f'{CALLED}[ "$(wc -l < "$HOME/calls")" -le 8 ] && {{ echo "429" >&2; exit 75; }}; echo better; {BETTER}\n'
     project.set_agent(script, {"limits": {"time": "5m", "failures": 2, "iterations": 1}})
     assert climb(project, "iterate", "--forever") == 0
@@ -169,9 +167,7 @@ def test_failed_calls_are_no_tries_for_the_next_prompt(project: Project) -> None
     assert "flattened" not in prompt and "provider_failed" not in prompt
 
 
-def test_a_standing_that_an_older_version_added_up_is_added_up_again(
-    played: Projects, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_snapshot_of_an_older_version_is_not_used(played: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
     history, seal = History(played(answer(2)).results), Seal(b"secret")
     with monkeypatch.context() as patch:
         patch.setattr(results_file, "_FOLD", "standing")

@@ -68,9 +68,7 @@ def test_each_outcome_has_its_reason_and_a_sentence(project: Project) -> None:
     assert [text.partition(" is ")[2].partition(",")[0] for text in whole[1:]] == ["a text", "a boolean", "a list"]
 
 
-def test_events_a_run_folder_and_the_verifiers_variables_are_those_of_the_contract(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_events_run_folder_and_variables_keep_the_contract(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     variables = " ".join(f"$GOALSEEK_{name}" for name in ("PROJECT_ROOT", "RUN_DIR", "ITERATION", "SEED"))
     line = f'echo "{variables} $PWD $SECRET_OF_MINE" >> "$HOME/verifier"\n'
     project.write({"hidden/judge.sh": line + FILES["hidden/judge.sh"]})
@@ -121,9 +119,7 @@ ENDS = {  # the manifest's tables, moves, exit code and message of a climb witho
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("tables", "moves", "code", "told"), ENDS.values(), ids=ENDS)
-def test_an_open_climb_ends_and_says_why(
-    project: Project, tables: dict[str, Any], moves: list[Any], code: int, told: str
-) -> None:
+def test_an_open_climb_ends(project: Project, tables: dict[str, Any], moves: list[Any], code: int, told: str) -> None:
     project.set_manifest(tables)
     project.set_moves(*moves)
     ended = project.run("iterate", "--forever")

@@ -57,9 +57,8 @@ def of(standing: Standing, manifest: Manifest, **changed: Any) -> str:
 def test_all_of_it_in_one_line(manifest: Manifest) -> None:
     spend = Spend(iterations=31, usage=Usage(1000, 0, 100, 4.1))
     told = of(CLIMBED, manifest, settled=SETTLED, noise=NoiseState(differed=True), spend=spend)
-    assert told == (
-        f"val_loss 3.41 → 3.37, settled 1.1% ± 0.3% better · 2 kept of 31 · $4.10, $2.05 a kept change · {END}"
-    )
+    settled = "val_loss 3.41 → 3.37, settled 1.1% ± 0.3% better"
+    assert told == f"{settled} · 2 kept of 31 · $4.10, $2.05 a kept change · {END}"
 
 
 def test_what_does_not_apply_is_left_out_and_what_was_not_measured_afresh_says_so(manifest: Manifest) -> None:
@@ -87,9 +86,7 @@ def test_a_gain_that_may_be_none_is_not_praised_and_a_metric_to_maximize_rises(m
 @pytest.mark.parametrize(
     ("tries", "seed", "noise"), [(31, 3, 0.01), (90, 4, 0.01), (4, 1, 0.01), (60, 5, 0.0), (0, 1, 0.01)]
 )
-def test_last_line_and_report_say_the_same_of_what_was_kept(
-    manifest: Manifest, tries: int, seed: int, noise: float
-) -> None:
+def test_last_line_and_report_count_keeps_alike(manifest: Manifest, tries: int, seed: int, noise: float) -> None:
     standing, night = Standing(), ReportFigures()
     rows = [{**row, **({} if noise else {"runs": []})} for row in nights.night(tries, seed, noise=noise)]
     again = {"asked_by": "noise", "tree": rows[-1]["tree_hash"], "ruler": "", "value": 9.0, "seed": 1, "seconds": 1.0}

@@ -121,9 +121,7 @@ def test_its_parents_are_drawn_and_exported(stacking: Project) -> None:
 
 
 @pytest.mark.parametrize("stack", ["auto", "none"])
-def test_where_the_metric_never_moved_or_the_manifest_says_none_only_proposals_are_tried(
-    stacking: Project, stack: str
-) -> None:
+def test_without_noise_or_where_the_manifest_says_none_nothing_is_stacked(stacking: Project, stack: str) -> None:
     stacking.set_manifest({**MANIFEST, "search": {"stack": stack}})
     assert outcomes(stacking.climb("iterate", "-n", "1"))[-1] == ("kept", "better", "scripted")
 
@@ -136,18 +134,14 @@ def test_a_set_that_did_not_help_is_reverted_counted_and_not_tried_again(stackin
     ended = stacking.run("iterate", "-n", "20")
     assert ended.exit_code == 5 and "14 iterations" in ended.stderr, ended
     records = stacking.iterations()[1:]
-    assert {record["iteration"]: record["stacked"] for record in records if "stacked" in record} == {
-        9: [6, 8],
-        9 + CANDIDATES_BETWEEN + 1: [5, 6],
-    }
+    stacks = {record["iteration"]: record["stacked"] for record in records if "stacked" in record}
+    assert stacks == {9: [6, 8], 9 + CANDIDATES_BETWEEN + 1: [5, 6]}
     assert outcomes(records)[8] == ("reverted", "worse", "stack")
     assert records[8]["rollback_commit_hash"] and stacking.git("show", "goalseek/demo:a.txt") == "0"
 
 
 @pytest.mark.slow
-def test_what_does_not_merge_or_was_measured_is_no_iteration_and_is_not_asked_for_again(
-    made_once: Projects, tmp_path: Path
-) -> None:
+def test_what_does_not_merge_or_was_measured_is_no_iteration(made_once: Projects, tmp_path: Path) -> None:
     home("bonus").write_text("0")
     clash, both = move("try another a", a=-2), move("try both", a=-1, b=-1)
     project = begin(tmp_path / "repository", A, clash, B, both)

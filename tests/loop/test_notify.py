@@ -155,9 +155,7 @@ def test_an_end_by_an_error_is_told_as_well(project: Project) -> None:
     assert "commit, and" in end["line"]
 
 
-def test_it_gets_the_users_environment_and_nothing_of_goalseeks(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_gets_only_the_users_own_environment(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = {"env": {"agent": {"set": {"MADE": "for the agent"}}}}
     set_notify(project, 'env > "$HOME/seen"; pwd >> "$HOME/seen"', agent)
     project.set_moves(answer(2))
@@ -237,9 +235,7 @@ class Notes(Observer):
         self.heard.append(stop.reason)
 
 
-def test_one_that_hangs_is_ended_at_its_limit_and_the_other_watch_is_told_first(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_hangs_is_ended_and_others_are_told_first(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     set_notify(project, "sleep 60")
     loaded: ManifestFile = load(project.manifest)
     monkeypatch.setattr(notify, "MAX_SECONDS", 0.3)

@@ -30,9 +30,7 @@ def test_a_climb_from_python_yields_each_record_as_it_is_written_and_left_early_
     assert [record["metric"]["value"] for record in project.climb()] == [1, 2, 0.5, 3, 4, 5], "the lock was given back"
 
 
-def test_an_error_while_the_caller_has_a_record_is_raised_once_it_asks_for_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_meanwhile_is_raised_with_the_next_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = '[ $GOALSEEK_ITERATION = 1 ] || while [ ! -e "$HOME/told" ]; do sleep 0.02; done; echo 1 > a.txt'
     project = begin(tmp_path / "repository", agent=agent, parallel={"agents": 2, "benches": 2})
     acquire_bench, failures = HeldLanes.acquire_bench, []

@@ -27,6 +27,7 @@ total=10
 for name in a b c d e f g h; do total=$((total + $(cat $name.txt))); done
 printf '{"score": %s}\\n' "$total" > "$GOALSEEK_RUN_DIR/metrics.json"
 """
+NOISY = JUDGE.replace("%s}", "%s.%010d}").replace('"$total" >', '"$total" "$GOALSEEK_SEED" >')
 RESULTS = "{}/repository/.goalseek/demo/logs/results.jsonl"
 MANIFEST: dict[str, Any] = {"scope": {"writable": ["*.txt"], "hidden": ["hidden/**"]}, "search": {"stack": "none"}}
 
@@ -54,9 +55,7 @@ def tries_of(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [record for record in records if record["outcome"] != "baseline"]
 
 
-def test_four_at_once_land_one_after_the_other_and_each_was_measured_on_the_tip_that_it_lands_on(
-    tmp_path: Path,
-) -> None:
+def test_four_at_once_land_in_turn_each_measured_on_the_tip_that_it_lands_on(tmp_path: Path) -> None:
     project = begin(tmp_path / "repository", parallel={"landings": 20})
     (tmp_path / "together").write_text("4")
     gains = dict(zip(NAMES, (1, -1, 2, -1, 1, 1, -1, 1), strict=True))
@@ -177,8 +176,7 @@ echo "idea $GOALSEEK_ITERATION"
 @pytest.mark.slow
 def test_runs_of_the_incumbent_count_only_where_as_many_measured_at_once(tmp_path: Path) -> None:
     project = begin(tmp_path / "repository", metric={"direction": "maximize", "query": "score"})
-    noisy = JUDGE.replace("%s}", "%s.%010d}").replace('"$total" >', '"$total" "$GOALSEEK_SEED" >')
-    project.write({"hidden/judge.sh": noisy})
+    project.write({"hidden/judge.sh": NOISY})
     project.commit()
     project.set_moves(*(move(f"try {name}", **{name: -5}) for name in NAMES))
 
@@ -202,10 +200,9 @@ def test_runs_of_the_incumbent_count_only_where_as_many_measured_at_once(tmp_pat
 
 
 def test_what_was_measured_in_another_setting_before_a_kill_is_measured_anew(tmp_path: Path) -> None:
-    noisy = JUDGE.replace("%s}", "%s.%010d}").replace('"$total" >', '"$total" "$GOALSEEK_SEED" >')
     journal = 'echo "$GOALSEEK_SLOT" >> "$HOME/measured"\n'
     second = 'if [ "$(wc -l < "$HOME/measured")" = 2 ]; then touch "$HOME/second"; sleep "$(cat "$SECONDS_FILE")"; fi\n'
-    judge = journal + second + noisy.removeprefix(JUDGE.splitlines(keepends=True)[0])
+    judge = journal + second + NOISY.removeprefix(JUDGE.splitlines(keepends=True)[0])
     project = begin(tmp_path / "repository", judge, metric={"direction": "maximize", "query": "score"})
     project.set_moves(move("try a", a=-5))
     (tmp_path / "seconds").write_text("0")

@@ -79,9 +79,7 @@ sleep 0.5
 
 
 @pytest.mark.slow
-def test_calls_end_once_all_of_them_together_have_used_what_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calls_end_once_together_they_have_used_up_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("goalseek.proposal.call.LOOK_SECONDS", 0.1)
     hangs = """\
 echo "$GOALSEEK_ITERATION" >> "$HOME/asked"
@@ -110,9 +108,7 @@ def test_who_reports_no_dollars_holds_up_nobody_once_there_is_an_answer(tmp_path
 @pytest.mark.parametrize(
     ("metric", "arguments", "reason"), [({"target": 11}, (), "target"), ({}, ("--until", "score>=11"), "until")]
 )
-def test_a_target_that_one_reaches_ends_the_others_though_every_slot_is_taken(
-    tmp_path: Path, metric: dict[str, Any], arguments: tuple[str, ...], reason: str
-) -> None:
+def test_a_target_ends_others(tmp_path: Path, metric: dict[str, Any], arguments: tuple[str, ...], reason: str) -> None:
     agent = AGENT.replace("sleep", "[ $GOALSEEK_ITERATION = 1 ] || sleep", 1)
     metric = {"direction": "maximize", "query": "score", "noise": "none", **metric}
     project = begin(tmp_path / "repository", agent=agent, metric=metric)
@@ -144,9 +140,7 @@ else rm b.txt; fi
 @pytest.mark.parametrize(
     "reason", ["for", pytest.param("time", marks=pytest.mark.slow), pytest.param("deadline", marks=pytest.mark.slow)]
 )
-def test_at_the_end_of_the_time_what_is_being_measured_is_finished_and_proposals_end(
-    tmp_path: Path, reason: str
-) -> None:
+def test_at_the_end_of_the_time_measurements_finish_and_proposals_end(tmp_path: Path, reason: str) -> None:
     agent = AGENT.replace("sleep", "echo 7 > b.txt; [ $GOALSEEK_ITERATION = 1 ] || sleep", 1)
     project = begin(tmp_path / "repository", agent=agent)
     project.check("baseline")
@@ -168,9 +162,7 @@ def test_at_the_end_of_the_time_what_is_being_measured_is_finished_and_proposals
     project.check("audit")
 
 
-def test_that_another_could_not_end_in_time_is_no_reason_to_end_those_under_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_time_for_another_ends_none_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = AGENT.replace("sleep", "[ $GOALSEEK_ITERATION = 1 ] || sleep", 1)
     project = begin(tmp_path / "repository", agent=agent, parallel={"agents": 2}, limits={"time": "60s"})
     home("sleep").write_text("1")
@@ -235,9 +227,7 @@ def test_what_is_measured_alone_has_one_bench_and_says_why(tmp_path: Path) -> No
     assert [record["benches"] for record in tries_of(project.iterations())] == [1, 1, 1]
 
 
-def test_what_is_measured_alone_between_iterations_keeps_the_state_fresh_and_is_none_of_their_seconds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_look_between_iterations_beats_and_costs_no_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = begin(tmp_path / "repository")
     project.set_moves(*(move(f"try {name}", **{name: 1}) for name in "ab"))
     project.check("baseline")
@@ -256,9 +246,7 @@ def test_what_is_measured_alone_between_iterations_keeps_the_state_fresh_and_is_
     assert sum(record.active_seconds or 0.0 for record in records) <= seconds - 0.2 * looks.count(True)
 
 
-def test_a_request_to_stop_counts_also_where_it_comes_while_limits_are_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_requested_while_limits_are_asked_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = begin(tmp_path / "repository", agent=AGENT)
     project.check("baseline")
     with open_project(load(project.manifest), doing="iterate") as opened:
@@ -286,9 +274,7 @@ def test_another_number_of_benches_counts_once_all_that_are_under_way_have_ended
     project.check("audit")
 
 
-def test_a_candidate_on_an_earlier_tip_takes_nothing_back_where_it_is_all_that_several_have_left(
-    tmp_path: Path,
-) -> None:
+def test_a_candidate_on_an_earlier_tip_that_several_left_takes_nothing_back(tmp_path: Path) -> None:
     second = '[ "$(cat b.txt)" = 0 ] || { touch "$HOME/second"; sleep 60; }\n'
     first = '[ "$(cat a.txt)" = 0 ] || until [ -e "$HOME/second" ]; do sleep 0.05; done\n'
     project = begin(tmp_path / "repository", second + first + JUDGE)
@@ -298,10 +284,8 @@ def test_a_candidate_on_an_earlier_tip_takes_nothing_back_where_it_is_all_that_s
     started.kill()
     started.communicate(timeout=30)
     records = project.climb("iterate", "-n", "1", "--new")
-    assert [(record["outcome"], record["rollback_commit_hash"]) for record in records[1:]] == [
-        ("kept", None),
-        ("skipped", None),
-    ]
+    ends = [(record["outcome"], record["rollback_commit_hash"]) for record in records[1:]]
+    assert ends == [("kept", None), ("skipped", None)]
     assert project.git("rev-parse", "refs/goalseek/demo/tip") == records[1]["commit_hash"]
     project.check("audit")
 

@@ -100,9 +100,7 @@ CRASH = '[ $(cat a.txt) = 0 ] && echo \'{"score": 1}\' > "$GOALSEEK_RUN_DIR/metr
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_asked", [False, True], ids=["by a signal", "on request"])
-def test_a_repair_that_is_ended_is_not_taken_for_the_candidate_which_can_be_finished(
-    tmp_path: Path, is_asked: bool
-) -> None:
+def test_a_repair_that_is_ended_leaves_the_candidate_before_it(tmp_path: Path, is_asked: bool) -> None:
     verify = [{"name": "judge", "run": CRASH, "sees": "candidate"}]
     project = begin(tmp_path / "repository", agent=REPAIR, verify=verify, parallel={"agents": 2})
     process = project.start_until(home("repairs"), "iterate", "-n", "1")

@@ -98,12 +98,8 @@ def test_no_repair_is_asked_for_which_the_tokens_do_not_suffice(agent: Projects)
     report = """echo '{"input_tokens": 90, "output_tokens": 10}' > "$GOALSEEK_USAGE"\n"""
     project = agent(report + CRASHES, report + MENDS, limits={"tokens": 150})
     record = project.climb("iterate", "--forever")[-1]
-    assert (record["iteration"], record["reason"], record["attempts"], called()) == (
-        1,
-        "verify_failed",
-        [],
-        ["1 apply"],
-    )
+    assert (record["iteration"], record["reason"], record["attempts"]) == (1, "verify_failed", [])
+    assert called() == ["1 apply"]
 
 
 def test_a_rejected_repair_takes_every_try_back_newest_first(agent: Projects) -> None:
@@ -165,9 +161,7 @@ def test_a_change_outside_its_scope_goes_back_with_the_rule_and_keeps_what_was_w
         (CRASHES, STRAYS, "verify_failed", ["out_of_scope"]),
     ],
 )
-def test_a_repair_that_comes_to_nothing_is_recorded_beside_what_it_was_to_mend(
-    agent: Projects, first: str, then: str, reason: str, attempts: list[str]
-) -> None:
+def test_a_repair_in_vain_is_recorded(agent: Projects, first: str, then: str, reason: str, attempts: list[str]) -> None:
     project = agent(first, then)
     record = project.climb()[-1]
     assert (record["reason"], [attempt["reason"] for attempt in record["attempts"]]) == (reason, attempts)
@@ -219,9 +213,7 @@ def test_a_person_is_asked_about_the_repaired_change(agent: Projects) -> None:
 @pytest.mark.parametrize(
     ("first", "commits", "run"), [(CRASHES, 4, ()), (STRAYS + MENDS, 2, ()), (CRASHES, 4, ("--new",))]
 )
-def test_a_repaired_candidate_whose_stored_answers_are_gone_or_an_earlier_runs_is_recorded_as_interrupted(
-    agent: Projects, first: str, commits: int, run: tuple[str, ...]
-) -> None:
+def test_a_repair_that_was_lost_is_interrupted(agent: Projects, first: str, commits: int, run: tuple[str, ...]) -> None:
     project = agent(first, """echo '{"score": 0}' > answer.json\n""")
     project.step_until((project.run_folder(1) / "candidate-2.json").exists)
     project.check("audit")
@@ -233,9 +225,7 @@ def test_a_repaired_candidate_whose_stored_answers_are_gone_or_an_earlier_runs_i
     assert_sound(project)
 
 
-def test_a_credential_that_a_crash_printed_does_not_go_back_with_it(
-    agent: Projects, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_credential_in_a_crash_does_not_go_back_with_it(agent: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "hf-planted-token-0123456789"
     monkeypatch.setenv("HUB_TOKEN", key)
     project = agent(CRASHES, MENDS, env={"verify": {"pass": ["HUB_TOKEN"]}}, provider={"record": "recordings"})

@@ -18,9 +18,8 @@ PHASES = ["READ_CONTEXT", "PLAN", "APPLY_CHANGE", "COMMIT", "VERIFY", "DECIDE"]
 def waiting(project: Project) -> Project:
     """Its verifier waits in iteration 1 until ``go`` is there; its agent counts how often it was called."""
     project.write({"hidden/judge.sh": WAITING})
-    project.set_agent(
-        "echo x >> $HOME/called; printf '{\"score\": 1%s}' $GOALSEEK_ITERATION > answer.json; echo a title\n"
-    )
+    edit = "printf '{\"score\": 1%s}' $GOALSEEK_ITERATION > answer.json"
+    project.set_agent(f"echo x >> $HOME/called; {edit}; echo a title\n")
     project.commit()
     return project
 

@@ -39,9 +39,7 @@ def notes_of_turns(records: list[dict[str, Any]]) -> dict[int, str]:
 
 
 @pytest.mark.slow
-def test_after_a_plateau_the_next_has_its_turn_and_stays_once_it_has_kept_a_change(
-    project: Project, tmp_path: Path
-) -> None:
+def test_after_a_plateau_the_next_proposes_and_stays_once_it_keeps(project: Project, tmp_path: Path) -> None:
     made = rotating(project, STUCK, b=STUCK, c=AGENT % 3)
     ended = made.run("iterate", "-n", "5")
     assert ended.exit_code == 0, ended.stderr
@@ -56,9 +54,8 @@ def test_after_a_plateau_the_next_has_its_turn_and_stays_once_it_has_kept_a_chan
 
     status = json.loads(made.check("--json", "status"))
     assert status["turn"]["names"] == ["command b", "command c"] and status["turn"]["is_new"]
-    gains = {
-        each["name"]: (each["tried"], each["kept"], each["gain"], each["cost_usd"]) for each in status["proposers"]
-    }
+    columns = ("tried", "kept", "gain", "cost_usd")
+    gains = {each["name"]: tuple(each[name] for name in columns) for each in status["proposers"]}
     three_times = pytest.approx(2.0)
     assert gains == {"command": (2, 0, 0.0, 1.0), "command b": (1, 0, 0.0, 0.5), "command c": (2, 1, three_times, 1.0)}
     shown = [line.strip() for line in made.check("status").splitlines()]
@@ -89,15 +86,12 @@ def test_while_one_is_closed_the_next_proposes_in_its_turn_and_who_keeps_a_chang
     made = rotating(project, STUCK, 2, b="exit 75\n", c=AGENT % 3)
     records = made.climb("iterate", "-n", "4")
     assert turns(records) == [("command", "command")] * 2 + [("b", "c"), ("c", "c")]
-    assert any("goalseek asks b" in note or "goalseek asks command" in note for note in records[3]["notes"]), records[
-        3
-    ]["notes"]
+    notes = records[3]["notes"]
+    assert any("goalseek asks b" in note or "goalseek asks command" in note for note in notes), notes
 
 
 @pytest.mark.slow
-def test_who_has_the_turn_plans_and_edits_and_in_a_fresh_one_every_call_is_without_a_session(
-    fake: Fakes, make_project: Projects
-) -> None:
+def test_who_has_the_turn_plans_and_edits_and_a_fresh_one_has_no_session(fake: Fakes, make_project: Projects) -> None:
     claude, codex = (fake(name, SCORING.replace("2 *", "-1 *")) for name in ("claude", "codex"))
     tables = {"search": {"rotate": ["fresh", "codex"], "plateau": 1}, "scope": {"writable": [next(iter(SCORES))]}}
     made = make_project(files=SCORES, manifest={"provider": {"name": "claude", "credentials": []}, **tables})
@@ -122,10 +116,8 @@ def test_a_name_that_is_no_provider_is_refused_where_it_stands(project: Project,
 
 def test_doctor_checks_whoever_takes_turns(fake: Fakes, project: Project) -> None:
     def found() -> list[str]:
-        ended = project.run("--json", "doctor", "--quick")
-        return [
-            row["text"] for row in map(json.loads, ended.stdout.splitlines()) if row["name"] in ("provider", "login")
-        ]
+        rows = map(json.loads, project.run("--json", "doctor", "--quick").stdout.splitlines())
+        return [row["text"] for row in rows if row["name"] in ("provider", "login")]
 
     fake("codex")
     project.set_moves("no change")

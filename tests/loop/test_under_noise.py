@@ -26,9 +26,7 @@ def of(record: dict[str, Any], side: str) -> list[float]:
     return [run["value"] for run in record["runs"] if run["of"] == side]
 
 
-def test_worse_at_first_sight_is_run_once_far_better_in_turn_with_the_incumbent_and_all_is_in_the_log(
-    noisy: Project,
-) -> None:
+def test_worse_runs_once_far_better_in_turn_with_the_incumbent_and_all_is_logged(noisy: Project) -> None:
     noisy.set_moves(answer(0), answer(90))
     baseline, worse, better = noisy.climb("iterate", "-n", "2")
     assert len(baseline["runs"]) == 5 and baseline["metric"]["value"] == median(of(baseline, "candidate")[1:])
@@ -70,9 +68,7 @@ def test_a_candidate_that_fixes_its_seed_is_reverted_unless_the_manifest_allows_
     assert "goalseek baseline" not in noisy.run("status").stdout, "the key belongs to the rule, not to the ruler"
 
 
-def test_the_rule_is_asked_once_for_each_measurement_and_its_last_answer_is_the_verdict(
-    noisy: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_rule_is_asked_once_for_each_measurement(noisy: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     noisy.set_manifest({"metric": SHORT, "guard": [{"query": "size", "max": 20}]})
     noisy.set_moves(answer(90), answer(9000, size=30))
     asked: list[int] = []
@@ -152,9 +148,7 @@ awk -v a="$base" -v b="$noise" 'BEGIN { printf "{\"score\": %.6f}\n", a * b }' >
 
 
 @pytest.mark.slow
-def test_no_line_says_worse_beside_a_better_number_or_has_two_values_of_one_incumbent_without_the_reason(
-    make_project: Projects,
-) -> None:
+def test_a_line_whose_numbers_seem_to_contradict_it_has_the_reason(make_project: Projects) -> None:
     draw = random.Random(5)
     home("values").write_text("".join(f"{2 ** draw.gauss(0, 0.5):.6f}\n" for _ in range(300)))
     files = {**FILES, "answer.json": answer(10), "hidden/judge.sh": SCALED}
@@ -294,9 +288,7 @@ class TestOnce:
         assert "metrics.json is written by a command that runs once" in ended.stderr
 
 
-def test_status_says_what_deciding_costs_what_differs_from_the_ruler_and_when_the_level_has_moved(
-    noisy: Project,
-) -> None:
+def test_status_says_what_deciding_costs_what_differs_and_a_moved_level(noisy: Project) -> None:
     noisy.climb("baseline")
     quiet = noisy.run("status").stdout
     assert "deciding" in quiet and "up to 16 if it is not" in quiet and "settling at the end takes 10 runs" in quiet

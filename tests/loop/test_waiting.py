@@ -45,9 +45,7 @@ def waiting(project: Project) -> Project:
     return project
 
 
-def test_the_picture_is_renewed_when_it_is_time_and_a_short_phase_is_not_worth_a_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_picture_is_written_only_when_it_is_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state.json"
     doing = Activity(path, Observer())
     for phase in ("PLAN", "APPLY_CHANGE", "VERIFY"):
@@ -77,9 +75,8 @@ def test_a_picture_without_a_holder_of_the_lock_is_of_an_interrupted_run(tmp_pat
     for content in ("", "[]", "null", '{"status": 3}', '{"under_way": [{}]}'):
         path.write_text(content)
         assert read_picture(path) == Picture()
-    path.write_text(
-        json.dumps({"status": "waiting", "next": "for a card", "phase": "VERIFY", "iteration": 3, "new": 1})
-    )
+    shown = {"status": "waiting", "next": "for a card", "phase": "VERIFY", "iteration": 3, "new": 1}
+    path.write_text(json.dumps(shown))
     assert (read_picture(path).waits, read_picture(path).phase) == ("for a card", "VERIFY")
     dead = read_picture(path, is_held=False)
     assert (dead.status, dead.waits, dead.phase, dead.phase_in_words()) == ("interrupted", "", None, "")
@@ -220,9 +217,7 @@ def test_a_nearly_full_disk_is_named_before_the_first_iteration(
     assert read_picture(state_file).stop_reason == "disk"
 
 
-def test_a_wait_ends_when_it_is_over_though_the_clock_was_set_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wait_ends_though_the_clock_was_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     began = time.monotonic()
     monkeypatch.setattr(time, "time", lambda: 1e9 - (time.monotonic() - began))
     waited: list[tuple[str, float]] = []

@@ -400,9 +400,7 @@ def test_agents_that_can_stop_themselves_hear_what_is_left(fake: Fakes, agents: 
 
 
 @pytest.mark.slow
-def test_a_call_that_died_with_goalseek_is_charged_what_the_session_in_its_home_tells(
-    fake: Fakes, agents: Projects
-) -> None:
+def test_a_call_that_died_with_goalseek_is_charged_by_its_session(fake: Fakes, agents: Projects) -> None:
     hanging(fake)
     project = agents({"name": "codex"})
     project.kill_when(home("waiting"), "iterate")
@@ -412,9 +410,7 @@ def test_a_call_that_died_with_goalseek_is_charged_what_the_session_in_its_home_
 
 
 @pytest.mark.slow
-def test_a_running_agent_is_ended_by_what_its_session_file_tells(
-    fake: Fakes, agents: Projects, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_agent_is_ended_by_its_session_file(fake: Fakes, agents: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call, "LOOK_SECONDS", 0.2)
     hanging(fake)
     project = agents({"name": "codex"}, limits={"tokens": 540})

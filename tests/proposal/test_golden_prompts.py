@@ -109,13 +109,11 @@ def history(runs: Path) -> tuple[PastIteration, ...]:
     for number, (outcome, reason, value, title, why) in zip(range(6, -1, -1), TRIES, strict=True):
         verify = (CommandRun("train", 1, 2.0),) if reason == "verify_failed" else ()
         record = iteration(number, number, outcome, reason, why=why, hypothesis_summary=title, verify=verify)
-        files = (
-            ("train.py", "judge/labels.txt")[: len(DIFFS.get(number, "1"))] if outcome != "skipped" and number else ()
-        )
+        count = len(DIFFS.get(number, "1")) if outcome != "skipped" and number else 0
+        files = ("train.py", "judge/labels.txt")[:count]
         gain = None if value is None else round(value - (0.8812 if number == 1 else 0.912), 4)
-        metric = structs.replace(
-            record.metric, value=value, delta=gain, needed=0.019 if reason == "within_noise" else None
-        )
+        needed = 0.019 if reason == "within_noise" else None
+        metric = structs.replace(record.metric, value=value, delta=gain, needed=needed)
         seen = SEEN.get(number, "")
         records.append(structs.replace(record, metric=metric, changed_files=files, changed_loc=4 * number, tried=seen))
     project: Any = SimpleNamespace(

@@ -53,9 +53,7 @@ def test_the_sentence_of_a_command_that_sees_the_candidate_and_every_other_sente
 
 
 @given(st.lists(LINES, min_size=1, max_size=4), LINES, st.integers(1, 20), st.integers(1, 2048))
-def test_a_common_ending_is_the_bounded_end_of_every_text(
-    heads: list[list[str]], tail: list[str], most_lines: int, most_bytes: int
-) -> None:
+def test_a_common_ending_is_bounded(heads: list[list[str]], tail: list[str], most_lines: int, most_bytes: int) -> None:
     texts = ["\n".join([*head, *tail]) for head in heads]
     ending = common_ending(texts, 1000, 10**6)
     assert all(text.rstrip().endswith(ending) for text in texts)
@@ -204,7 +202,7 @@ def rejected(number: int) -> list[tuple[int, str, float | None]]:
 
 
 @pytest.mark.slow
-def test_rejected_changes_are_told_as_diffs_the_nearest_miss_first_and_kept_ones_in_a_line(
+def test_rejected_changes_are_told_as_diffs_kept_ones_in_a_line(
     make_project: Projects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = make_project()

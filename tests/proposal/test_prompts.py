@@ -92,9 +92,8 @@ def test_what_others_wrote_cannot_close_the_block_that_marks_it_as_data() -> Non
     told["ahead"] = (Ahead(8, hostile, (hostile,)),)
     for phase in PHASES:
         problem = Problem("it broke", hostile, hostile)
-        text = made(
-            phase, (structs.replace(past(8, hostile, hostile), idea=hostile, diff=hostile),), problem=problem, **told
-        )
+        tried = structs.replace(past(8, hostile, hostile), idea=hostile, diff=hostile)
+        text = made(phase, (tried,), problem=problem, **told)
         lines = text.splitlines()
         outside = True
         for line in lines:
@@ -154,9 +153,7 @@ def test_a_full_brief_uses_its_room_and_lists_the_best_once_where_it_belongs() -
     assert few["families"] == [], "published, and no longer filled"
 
 
-def test_the_best_is_told_even_when_it_is_older_than_the_rest(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_best_is_told_though_older_than_the_rest(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.set_agent(
         'cp "$GOALSEEK_BRIEF" "$HOME/brief"; echo a title\n'
         'printf \'{"score": %s, "n": %s}\' $((5 - GOALSEEK_ITERATION)) $GOALSEEK_ITERATION > answer.json\n'
@@ -230,9 +227,7 @@ def test_a_manifest_may_name_its_own_prompts_and_others_are_the_packages(project
     assert home("told").read_text() == "Now 1.", "they are read afresh"
 
 
-def test_an_agent_may_not_edit_its_prompts_and_wrong_ones_are_named_while_the_last_good_ones_hold(
-    project: Project,
-) -> None:
+def test_prompts_are_read_only_and_the_last_good_ones_hold_while_one_is_wrong(project: Project) -> None:
     edits = f"echo x > my/apply.md; echo 'Bad $nothing' > {project.folder}/my/apply.md"
     records = with_own_prompt(project, "Good. $metric", edits).climb("iterate", "-n", "2")
     assert records[1]["reason"] == "out_of_scope"
@@ -357,9 +352,7 @@ def test_a_near_miss_may_be_varied_until_another_kind_of_change_is_wanted() -> N
         (4.0, NoiseState(pairs=((0.0, 1.0),), value=1.0, differed=True, all_positive=False), "6.3 nearly always, 4 about half of the time"),
     ],
 )  # fmt: skip
-def test_who_makes_a_change_is_asked_to_look_for_the_gain_that_can_be_recognized(
-    min_delta: float | str, noise: NoiseState, expected: str
-) -> None:
+def test_an_author_is_told_the_smallest_gain(min_delta: float | str, noise: NoiseState, expected: str) -> None:
     metric = replace(MANIFEST.metric, min_delta=min_delta)
     assert describe_smallest_gain(metric, noise) == expected
     manifest, standing = replace(MANIFEST, metric=metric), Standing(noise=noise)
@@ -384,9 +377,7 @@ def test_what_an_author_saw_is_the_last_line_of_the_answer_that_is_marked_so(out
 SAW = "tried: 0.914 with 64, 0.913 with 16"
 
 
-def test_what_an_author_saw_is_in_the_record_in_show_and_in_the_next_history_also_of_a_refused_change(
-    project: Project,
-) -> None:
+def test_what_an_author_saw_is_recorded_shown_and_told_also_of_a_refused_change(project: Project) -> None:
     project.set_agent(
         'cp "$GOALSEEK_BRIEF" "$HOME/brief"; cp "$GOALSEEK_PROMPT" "$HOME/told"; echo Wider\n'
         f"test $GOALSEEK_ITERATION -gt 3 || echo '{SAW}'\n"

@@ -71,9 +71,7 @@ def phases() -> list[str]:
 
 
 @pytest.mark.parametrize("limit", ["for", "deadline"])
-def test_a_call_is_ended_when_the_time_is_over_and_a_later_invocation_goes_on_with_its_plan(
-    measured: Project, limit: str
-) -> None:
+def test_a_call_is_ended_with_the_time_and_its_plan_is_used_later(measured: Project, limit: str) -> None:
     deadline = datetime.now(UTC) + timedelta(seconds=3)
     hang(measured, {"deadline": {"deadline": deadline}, "for": {}}[limit])
     ended = climb(measured, seconds=3.0 if limit == "for" else None)
@@ -93,15 +91,9 @@ def test_a_call_is_ended_when_the_time_is_over_and_a_later_invocation_goes_on_wi
     ("limits", "reason"),
     [({"tokens": 500}, "tokens"), ({"cost_usd": 0.5}, "cost"), ({"total": {"tokens": 500}}, "tokens")],
 )
-def test_a_call_is_ended_when_what_it_has_used_so_far_passes_a_limit(
-    measured: Project, limits: dict[str, Any], reason: str
-) -> None:
-    hang(
-        measured,
-        limits,
-        """printf '{"input_tokens": 450, "cost_usd": 0.4}' > "$GOALSEEK_USAGE"; sleep 60""",
-        timeout="20s",
-    )
+def test_a_call_is_ended_when_its_use_passes_a_limit(measured: Project, limits: dict[str, Any], reason: str) -> None:
+    spends = """printf '{"input_tokens": 450, "cost_usd": 0.4}' > "$GOALSEEK_USAGE"; sleep 60"""
+    hang(measured, limits, spends, timeout="20s")
     ended = climb(measured, count=1)
     assert ended.stop and ended.stop.reason == reason and "is reached" in ended.stop.why and not ended.records
     assert phases() == ["plan", "apply"] and ended.seconds < 10
@@ -112,9 +104,7 @@ def test_a_call_is_ended_when_what_it_has_used_so_far_passes_a_limit(
     assert (record.outcome, record.usage.tokens, record.usage.cost_usd) == ("kept", 650, 0.9)
 
 
-def test_a_silent_call_is_shown_and_ended_by_a_request_to_stop(
-    measured: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_call_is_shown_and_ended_on_request(measured: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call, "SILENT_SECONDS", 0.3)
     monkeypatch.setattr(call, "STOPPABLE_SECONDS", 2.0)
     monkeypatch.setattr("goalseek.project.activity.HEARTBEAT_SECONDS", 0.2)
@@ -139,9 +129,7 @@ def test_a_silent_call_is_shown_and_ended_by_a_request_to_stop(
     assert (record.outcome, record.usage.tokens, phases()) == ("kept", 300, ["plan", "apply", "apply"])
 
 
-def test_a_call_that_prints_is_neither_silent_nor_ended_by_a_request_to_stop(
-    measured: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_that_prints_is_not_ended_on_request(measured: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call, "STOPPABLE_SECONDS", 4.0)
     hang(measured, {}, "for i in $(seq 25); do echo $i; sleep 0.2; done; true")
     person = threading.Thread(target=lambda: until(lambda: home("hung").exists()) and measured.check("stop"))
