@@ -78,8 +78,8 @@ def _kept_hint(project: Project, reason: str) -> str:
         return ""
     number = incumbent.iteration
     text = f"the incumbent is of iteration {number}, which the earlier verifier could measure"
-    text = f"{text}: {project.standing.how_to_take_back(number)}"
-    return f"{text}, and then goalseek baseline; or goalseek baseline --from HEAD, without the kept changes"
+    remedy = f"{project.standing.how_to_take_back(number)}, and then goalseek baseline"
+    return f"{text}: {remedy}; or goalseek baseline --from HEAD, without the kept changes"
 
 
 def _commit_baseline(iteration: Iteration, context: Context, source: str | None) -> Candidate:
@@ -160,7 +160,6 @@ def _planned_stack(project: Project, number: int) -> tuple[int, ...]:
 
 
 def _find_unfinished(iteration: Iteration) -> Candidate | None:
-    """The candidate that a kill left."""
     repository = iteration.project.repository
     commits = repository.flight().get(iteration.number, ())
     if not commits:

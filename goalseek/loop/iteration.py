@@ -134,7 +134,6 @@ class Iteration:
 
     @property
     def as_ahead(self) -> Ahead:
-        """What proposals of later iterations may know of it."""
         if self.attempts is None:
             return Ahead(self.number)
         prefix, plan, change = self.project.places.prefix, self.attempts.plan, self.attempts.latest.change

@@ -222,7 +222,6 @@ class HeldLanes:
                 remove_if_exists(lane.places.workspace)
 
     def places_of(self, phase: str) -> CachePaths:
-        """The places of the calls of a phase."""
         places = self._project.places
         if self.pool.is_serial:
             return places
@@ -239,7 +238,6 @@ class HeldLanes:
         return bool(self._awaited or self.question or self._project.activity.is_waiting)
 
     def look(self, title: str) -> OpenIteration:
-        """Its present work, and since when."""
         picture = self._project.activity.picture
         waits = picture.waits or (f"waits for {self._awaited.name}" if self._awaited else "")
         waits = "waits for your approval" if self.question else waits

@@ -25,8 +25,6 @@ Event = Literal["kept", "waiting", "budget", "stopped"]
 
 
 class BestCommit(Struct, frozen=True):
-    """The best commit of the climb so far, and its value."""
-
     iteration: int
     value: Number
     commit: str

@@ -46,9 +46,8 @@ def _sizes(invocation: Invocation, config: Config) -> tuple[int, int]:
 
 def _recovers(iteration: Iteration, error: BaseException) -> bool:
     """Whether the iteration can begin again, after a cache was emptied for example; removes its workspaces."""
-    if not isinstance(error, FileNotFoundError | GitFailed | ObjectsFailed) or machine_error(error):
-        return False
-    if iteration.project.ledger.history.iteration(iteration.number) is not None:
+    is_of_cache = isinstance(error, FileNotFoundError | GitFailed | ObjectsFailed) and not machine_error(error)
+    if not is_of_cache or iteration.project.ledger.history.iteration(iteration.number) is not None:
         return False
     iteration.lanes.remove_trees()
     return True

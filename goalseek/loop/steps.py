@@ -55,7 +55,7 @@ class StepRunner:
         self._make_folder()
         self._checkpoints = Checkpoints(self.folder, project.ledger.seal, project.run_id, begun.follows)
         self._answers = self._checkpoints.stored()
-        self._seconds = project.activity.phase_seconds = PhaseSeconds(self._checkpoints, project.activity.seconds)
+        self.phase_seconds = project.activity.phase_seconds = PhaseSeconds(self._checkpoints, project.activity.seconds)
         self.usage_log = UsageLog(
             self._checkpoints,
             lambda call, session: usage_left(project, places_of(call.phase), call, session),
@@ -85,7 +85,7 @@ class StepRunner:
         if checkpoint is None:
             self._begin_part(phase, is_first=True)
             self.usage_log.current_step = str(name)
-            timing = self._seconds.of(phase) if is_timed else contextlib.nullcontext(Timing())
+            timing = self.phase_seconds.of(phase) if is_timed else contextlib.nullcontext(Timing())
             try:
                 with timing as taken:
                     value = work(*inputs, **options)
@@ -124,7 +124,7 @@ class StepRunner:
                 self._finished[name] = (Phase.VERIFY, spent)
             self._begin_part(Phase.VERIFY, is_first=not has_worked)
             has_worked = True
-            with self._seconds.of(Phase.VERIFY) as taken:
+            with self.phase_seconds.of(Phase.VERIFY) as taken:
                 evidence = run()
             spent += taken.seconds
             checkpoint = self._save(name, evidence, spent)
@@ -165,16 +165,13 @@ class StepRunner:
                 checkpoints.save(FAILED, why, "", 0.0)
             raise
 
-    def forget_seconds(self) -> None:
-        self._seconds.forget()
-
     @property
     def seconds(self) -> dict[str, float]:
         """Seconds by phase over all attempts, with those of killed phases."""
         by_phase: dict[str, float] = {}
         for phase, spent in self._finished.values():
             by_phase[phase] = by_phase.get(phase, 0.0) + spent
-        counted = self._seconds.phases  # less than in the checkpoints only if it was removed, or power was cut
+        counted = self.phase_seconds.phases  # less than in the checkpoints only if it was removed, or power was cut
         return {phase: max(by_phase.get(phase, 0.0), counted.get(phase, 0.0)) for phase in {**by_phase, **counted}}
 
     def usage_before(self) -> Usage:
@@ -197,7 +194,7 @@ class StepRunner:
         return self.get_spending().added_to(standing, is_foreseen=is_foreseen)
 
     def _own_spending(self) -> Spending:
-        seconds = sum(self.seconds.values()) + self._seconds.uncounted
+        seconds = sum(self.seconds.values()) + self.phase_seconds.uncounted
         return self.usage_log.spending(seconds)
 
     def _begin_part(self, phase: Phase, is_first: bool) -> None:

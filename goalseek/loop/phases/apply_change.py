@@ -210,7 +210,6 @@ class _Edits(Struct, frozen=True):
 
 
 def _refuse_credentials(screening: Screening, paths: Iterable[str], secrets: Redactor, usage: Usage) -> None:
-    """Raises Rejected for a credential in a file or a name."""
     for path in paths:
         content = os.fsencode(path)
         with contextlib.suppress(OSError):

@@ -39,7 +39,7 @@ def log(iteration: Iteration, result: IterationResult, ruler: Ruler | None = Non
         landing.append(project, run)
         remove_if_exists(project.repository.own / "run")
     sealed_record = landing.append(project, record, to_line(ruler) if ruler else None)
-    iteration.steps.forget_seconds()
+    iteration.steps.phase_seconds.forget()
     write_summary(iteration.folder, sealed_record)
     project.activity.waited.clear()
     if shares:
