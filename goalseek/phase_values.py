@@ -212,10 +212,11 @@ class Evidence(Struct, frozen=True):
     @property
     def guards(self) -> dict[str, float]:
         """Medians over the candidate's runs."""
-        names = self.guard_runs[0] if self.guard_runs else ()
-        from statistics import median
+        if not any(self.guard_runs):
+            return {}
+        from statistics import median  # slow to import, and a climb without guards needs none of it
 
-        return {name: median([guards[name] for guards in self.guard_runs]) for name in names}
+        return {name: median([guards[name] for guards in self.guard_runs]) for name in self.guard_runs[0]}
 
     @property
     def is_incumbent_failing(self) -> bool:
