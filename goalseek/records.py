@@ -35,8 +35,6 @@ class Head(Struct, kw_only=True, frozen=True):
 
 
 class RunRecord(Head, kw_only=True, frozen=True):
-    """A run began."""
-
     began: str
     versions: dict[str, str]
     sandbox: str

@@ -62,7 +62,7 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     def revision(name: str | None, bench: BenchName) -> Revision:
         name, commit = ("the checkout", None) if name is None else _named_commit(project, name)
         tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
-        ruler = measurements.ruler_of(config, repository.objects.files(tree)).digest
+        ruler = measurements.ruler_of(project, config, tree).digest
         return Revision(config, tree, ruler, epoch, tree, bench=bench, name=name, commit=commit)
 
     first, second = revision(before, "a"), revision(after, "b")

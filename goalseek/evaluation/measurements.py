@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct, field, structs
 
 from goalseek.errors import GoalseekError
-from goalseek.git.objects import Entry, Objects
+from goalseek.git.objects import Objects
 from goalseek.ledger.checkpoints import Checkpoints
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
@@ -102,7 +102,7 @@ def current_target(project: Project, config: Config) -> Target:
 
 def baseline_target(project: Project, config: Config) -> Target:
     standing, tree = project.standing, project.repository.tree_of(project.repository.head())
-    target = Target(config, tree, take_ruler(project, config).digest, standing.epoch + 1, tree)
+    target = Target(config, tree, ruler_of(project, config, tree).digest, standing.epoch + 1, tree)
     return structs.replace(target, known=tuple(map(value_before, standing.pooled(target.tree, target.ruler))))
 
 
@@ -217,14 +217,10 @@ def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> E
     )
 
 
-def take_ruler(project: Project, config: Config) -> Ruler:
-    return ruler_of(config, project.repository.files_of(project.repository.head()))
-
-
-def ruler_of(config: Config, entries: Mapping[str, Entry]) -> Ruler:
-    scope = config.scope  # who proposes is none of the ruler
-    files = {path: entry for path, entry in entries.items() if scope.in_ruler(path) and path not in scope.proposer}
-    lines = sorted(f"{entry.mode} {entry.blob} {path}" for path, entry in files.items())
+def ruler_of(project: Project, config: Config, tree: str) -> Ruler:
+    scope, files = config.scope, project.repository.objects.files(tree).items()  # who proposes is none of the ruler
+    files_of_ruler = ((path, entry) for path, entry in files if scope.in_ruler(path) and path not in scope.proposer)
+    lines = sorted(f"{entry.mode} {entry.blob} {path}" for path, entry in files_of_ruler)
     digest = hashlib.sha256("\0".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
     return Ruler(ruler_keys(config.manifest), digest, config.trees.hidden_from)
 

@@ -29,8 +29,6 @@ REPEATABILITY = 2.8  # sd of one run: two runs of the same code differ by less 1
 
 
 class NumberDelta(Struct, frozen=True):
-    """One number, recorded and measured again."""
-
     name: str
     recorded: float
     again: float

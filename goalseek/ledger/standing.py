@@ -103,7 +103,7 @@ class Standing(Struct, frozen=True):
             case records.RunRecord():
                 return structs.replace(_reset_run(following), run_id=record.run_id)
             case records.MeasurementRecord():
-                noise = self.noise.after_measurement(record.value, (record.tree, record.ruler))
+                noise = self.noise.after_measurement(record)
                 measurements = (*self.measurements, record)[-_MEASUREMENTS_MOST:]
                 following = structs.replace(following, measurements=measurements, noise=noise)
                 if record.asked_by != "settle":

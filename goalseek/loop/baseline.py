@@ -12,7 +12,7 @@ from msgspec import structs
 from goalseek.doctor.diagnose import unseen_file_hint
 from goalseek.doctor.project_checks import fixed_seed_note
 from goalseek.errors import USAGE, GoalseekError
-from goalseek.evaluation.measurements import baseline_error, compose_tree, take_ruler
+from goalseek.evaluation.measurements import baseline_error, compose_tree, ruler_of
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import candidate_message
 from goalseek.humanize import abbreviate
@@ -42,8 +42,9 @@ def measure_baseline(project: Project, source: str | None = None, phase_limit: i
     """Pin HEAD's ruler and measure the incumbent's code, or that of revision ``source``, or raise GoalseekError."""
     end_unfinished(project)
     config = note_dropped_files(project, project.config_for_baseline(), source)
-    ruler = take_ruler(project, config)
-    made_from = f"{ruler.digest} {project.repository.head()} {source or ''}"
+    head = project.repository.head()
+    ruler = ruler_of(project, config, project.repository.tree_of(head))
+    made_from = f"{ruler.digest} {head} {source or ''}"
     with open_pool(project) as pool:
         iteration = Iteration(project, config, pool, None, made_from, phase_limit)
         step = iteration.steps.do

@@ -107,29 +107,18 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
     verifier.bench.refuse_other_ruler(verifier.baseline_tree, spec.tree)
     trial = _Trial(verifier, spec, log)
     value: float | None = None
-    guards: tuple[dict[str, float], ...] = ()
+    guards = dict[str, float]()
     failure: Failure | None = None
     try:
         for command in verifier.manifest.commands:
             trial.run(command)
-        value, guard_values = trial.read_numbers()
-        guards = (guard_values,)
+        value, guards = trial.read_numbers()
     except NoNumber as error:
         failure = error.failure
     verifier.refuse_changed()
     disk.remove_if_exists(artifacts)
     for run_folder in trial.fresh.values():
-        try:
-            disk.copy_regular_files(run_folder.path, artifacts, None, _ARTIFACTS_LIMIT)
-        except (FileNotFoundError, NotADirectoryError):
-            log.write(b"[the run folder is gone]\n")
-        except disk.SizeExceeded as error:
-            log.write(f"[the run folder was not kept whole: {error}]\n".encode())
-        except OSError as error:
-            if disk.full_disk_error(error) is None:
-                raise
-            disk.remove_if_exists(artifacts)
-            log.write(b"[the run folder was not kept: the disk is full]\n")
+        _keep_artifacts(run_folder.path, artifacts, log)
     if failure or disk.is_full(places.scratch):
         # The disk counts as full only without the candidate's own files.
         verifier.bench.tidy()
@@ -142,7 +131,22 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
         for name, result in trial.results.items()
     )
     seconds = round(sum(command.seconds for command in commands), 6)
-    return Evidence((VerifierRun(spec.side, value, spec.seed, seconds),), guards, commands, failure)
+    run = VerifierRun(spec.side, value, spec.seed, seconds)
+    return Evidence((run,), () if failure else (guards,), commands, failure)
+
+
+def _keep_artifacts(run_folder: Path, artifacts: Path, log: Sink) -> None:
+    try:
+        disk.copy_regular_files(run_folder, artifacts, None, _ARTIFACTS_LIMIT)
+    except (FileNotFoundError, NotADirectoryError):
+        log.write(b"[the run folder is gone]\n")
+    except disk.SizeExceeded as error:
+        log.write(f"[the run folder was not kept whole: {error}]\n".encode())
+    except OSError as error:
+        if disk.full_disk_error(error) is None:
+            raise
+        disk.remove_if_exists(artifacts)
+        log.write(b"[the run folder was not kept: the disk is full]\n")
 
 
 class OnceFiles(Struct, frozen=True):

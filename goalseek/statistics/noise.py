@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from goalseek.humanize import better_or_worse, format_duration, format_gain
 from goalseek.manifest.tables import Manifest, Metric
-from goalseek.records import IterationRecord
+from goalseek.records import IterationRecord, MeasurementRecord
 from goalseek.values import Number, Outcome, Reason, VerifierRun
 
 Pair = tuple[Number, Number]
@@ -216,11 +216,10 @@ class NoiseState(Struct, frozen=True):
         ruler = record.digests.get("ruler", self.ruler)
         return structs.replace(state, value=record.metric.value, tree=record.tree_hash or "", ruler=ruler)
 
-    def after_measurement(self, value: float, code: tuple[str, str]) -> NoiseState:
-        """A run outside an iteration, made alone; a repeat if it ran the incumbent's code."""
-        is_repeat = code == (self.tree, self.ruler) and self.setting == (None, None)
-        side = "incumbent" if is_repeat else "other"
-        return self.with_runs((VerifierRun(side, value, 0, 0.0),))
+    def after_measurement(self, record: MeasurementRecord) -> NoiseState:
+        """It was made alone, and is a repeat if it ran the incumbent's code."""
+        is_repeat = (record.tree, record.ruler, *self.setting) == (self.tree, self.ruler, None, None)
+        return self.with_runs((VerifierRun("incumbent" if is_repeat else "other", record.value, 0, 0.0),))
 
     def with_runs(self, runs: Sequence[VerifierRun]) -> NoiseState:
         if not runs:

@@ -303,7 +303,7 @@ class ReportFigures(Struct):
                 climb.incidents.add("a new run began", climb.last + 1, one_line(record.began, 200))
         elif isinstance(record, records.MeasurementRecord):
             if not math.isnan(record.value):
-                climb.noise = climb.noise.after_measurement(record.value, (record.tree, record.ruler))
+                climb.noise = climb.noise.after_measurement(record)
             spending.add_verifier(record.seconds)
             spending.settling += record.seconds if record.asked_by == "settle" else 0.0
         elif isinstance(record, records.SettleRecord):
