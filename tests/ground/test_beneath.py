@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -143,28 +144,16 @@ def put_link(own: Path, depth: int, precious: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("act", [*ACTS, *ON_A_CHECKOUT])
 def test_nothing_goes_through_a_link(act: str, tmp_path: Path) -> None:
     for depth in range(4):
         own, precious = tmp_path / f"own-{depth}", precious_in(tmp_path / f"users-{depth}")
         disk.add_own(own)
-        put_link(own, depth, precious)
-        before = facts(precious)
-        with contextlib.suppress(OSError):
-            ACTS[act](own)
-        assert facts(precious) == before, depth
-
-
-@pytest.mark.parametrize("act", ON_A_CHECKOUT)
-def test_a_checkout_goes_through_no_link(act: str, tmp_path: Path) -> None:
-    for depth in range(4):
-        own, precious = tmp_path / f"own-{depth}", precious_in(tmp_path / f"users-{depth}")
-        disk.add_own(own)
-        tree = tree_of(own)
+        do = partial(ON_A_CHECKOUT[act], tree_of(own)) if act in ON_A_CHECKOUT else partial(ACTS[act], own)
         place = put_link(own, depth, precious)
         before = facts(precious)
         with contextlib.suppress(OSError):
-            ON_A_CHECKOUT[act](tree)
+            do()
         assert facts(precious) == before, depth
         if act == "build" or (act == "clean" and depth):
             assert not place.is_symlink() and (own / "tree/a/b/c" / ("x" if act == "clean" else "mine")).is_file()

@@ -100,6 +100,17 @@ def test_a_metrics_file_of_a_terabyte_is_none(project: Project) -> None:
     assert kept["outcome"] == "kept"
 
 
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("act", ["", "; echo > $GOALSEEK_RUN_DIR", "; ln -s $HOME $GOALSEEK_RUN_DIR"])
+def test_candidate_code_may_take_its_run_folder_away(project: Project, act: str, once: bool) -> None:
+    build = {"name": "build", "run": f"rm -r $GOALSEEK_RUN_DIR{act}", "once": once}
+    metric = {"regex": 'score": ([0-9.]+)', "direction": "maximize"}
+    project.set_manifest({"verify": [build, {"name": "run", "run": "cat answer.json"}], "metric": metric})
+    project.commit()
+    project.set_moves(answer(2))
+    assert [record["metric"]["value"] for record in project.climb("iterate", "-n", "1")] == [1, 2]
+
+
 @pytest.mark.slow
 def test_a_deep_folder_is_removed_whatever_is_in_it(own: Path) -> None:
     root, keep = own / "root", own / "keep"

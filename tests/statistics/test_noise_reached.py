@@ -1,7 +1,7 @@
 """The rule on simulated climbs whose truth is known: a short one of the benchmark, with fixed seeds, wide margins."""
 
 import pytest
-from noise import PAIRS, SCENARIOS, Cell, Greedy, Rule, cell, make, session
+from noise import PAIRS, SCENARIOS, Cell, Greedy, Rule, cell, make
 
 SESSIONS = 8
 
@@ -47,12 +47,3 @@ def test_a_program_that_scores_rules_gets_decisions_and_claims() -> None:
     assert rule(lambda: next(levels), lambda: next(levels), memory)
     assert memory == {"base": 10.0, "now": 9.0}
     assert not rule(lambda: next(levels), lambda: next(levels), memory)
-
-
-def test_a_deterministic_metric_is_decided_as_greedy_does_at_hardly_more_runs() -> None:
-    for seed in range(4):
-        rule, greedy = session(SCENARIOS["S4"], Rule(), seed), session(SCENARIOS["S4"], Greedy(), seed)
-        made = len(rule.decisions)
-        assert rule.decisions == greedy.decisions[:made]
-        assert made >= len(greedy.decisions) - 4
-        assert rule.runs <= 1.05

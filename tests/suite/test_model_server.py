@@ -68,12 +68,15 @@ def server() -> Iterator[ModelServer]:
         yield made
 
 
-def ask(server: ModelServer, interface: Interface, results: int = 0, streamed: bool = False) -> str:
-    path, body = interface(results, streamed)
+def send(server: ModelServer, path: str, body: dict[str, Any], timeout: float = 10) -> str:
     headers = {"content-type": "application/json", "authorization": "Bearer planted"}
     request = urllib.request.Request(server.url + path, json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=timeout) as answer:
         return str(answer.read().decode())
+
+
+def ask(server: ModelServer, interface: Interface, results: int = 0, streamed: bool = False) -> str:
+    return send(server, *interface(results, streamed))
 
 
 def test_an_edit_is_a_call_of_the_agents_shell_and_then_a_text_with_the_nonce(server: ModelServer) -> None:
@@ -84,9 +87,7 @@ def test_an_edit_is_a_call_of_the_agents_shell_and_then_a_text_with_the_nonce(se
             assert json.dumps(COMMAND)[1:-1].replace("\\", "") in called.replace("\\", "")
             assert "done 5F3A9C" in said and "a b.txt" not in said
     assert server.done() == ["call", "answer"] * 8 and server.moves_left == 0
-    assert {seen.asked.key for seen in server.seen} == {"planted"} and {seen.asked.model for seen in server.seen} == {
-        "m"
-    }
+    assert {(seen.asked.key, seen.asked.model) for seen in server.seen} == {("planted", "m")}
 
 
 @EACH
@@ -138,10 +139,8 @@ def test_a_dead_server_comes_back_where_it_was_and_a_hang_ends_with_the_one_who_
         return False
 
     until(is_back)
-    path, body = chat(0, True)
-    request = urllib.request.Request(server.url + path, json.dumps(body).encode())
     with pytest.raises(TimeoutError):
-        urllib.request.urlopen(request, timeout=0.2)
+        send(server, *chat(0, True), timeout=0.2)
     assert server.done() == ["die", "call", "hang"]
 
 
@@ -165,11 +164,7 @@ def test_a_loop_calls_the_shell_with_another_command_each_time(server: ModelServ
 def test_tokens_are_counted_and_a_question_without_tools_is_answered_aside(server: ModelServer) -> None:
     server.play(EDIT)
     path, body = messages(0, False)
-    request = urllib.request.Request(f"{server.url}{path}/count_tokens", json.dumps(body).encode())
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        assert json.loads(answer.read())["input_tokens"] > 10
+    assert json.loads(send(server, f"{path}/count_tokens", body))["input_tokens"] > 10
     title = {"model": "m", "messages": [{"role": "user", "content": "Give it a title."}]}
-    request = urllib.request.Request(server.url + "/v1/chat/completions", json.dumps(title).encode())
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        assert "Aside" in answer.read().decode()
+    assert "Aside" in send(server, "/v1/chat/completions", title)
     assert server.done() == [] and server.moves_left == 1

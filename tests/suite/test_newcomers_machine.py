@@ -59,6 +59,15 @@ def start(suite: Path, *options: str, path: str | None = None) -> subprocess.Pop
     )
 
 
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A folder of programs that has zsh."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    (folder / "zsh").symlink_to("/bin/true")
+    return folder
+
+
 WAITS = {"run", "check_call", "check_output", "communicate", "wait"}
 
 
@@ -66,19 +75,13 @@ def test_every_wait_for_a_program_has_an_end() -> None:
     endless = []
     for path in [*TESTS.rglob("test_*.py"), *TESTS.glob("support/*.py"), TESTS / "conftest.py"]:
         for call in ast.walk(ast.parse(path.read_text())):
-            if (
-                not isinstance(call, ast.Call)
-                or not isinstance(call.func, ast.Attribute)
-                or call.func.attr not in WAITS
-            ):
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
                 continue
-            is_subprocess = isinstance(call.func.value, ast.Name) and call.func.value.id == "subprocess"
-            if not is_subprocess and call.func.attr not in ("communicate", "wait"):
+            name, is_subprocess = call.func.attr, ast.unparse(call.func.value) == "subprocess"
+            if name not in WAITS or not (is_subprocess or name in ("communicate", "wait")):
                 continue
-            if not call.args[call.func.attr != "wait" :] and not {keyword.arg for keyword in call.keywords} & {
-                "timeout",
-                None,
-            }:
+            named = {keyword.arg for keyword in call.keywords}
+            if not call.args[name != "wait" :] and not named & {"timeout", None}:
                 endless.append(f"{path.name}:{call.lineno}: give it timeout=120")
     assert not [place for place in endless if not place.startswith(IN_THE_SANDBOX)]
 
@@ -86,12 +89,9 @@ def test_every_wait_for_a_program_has_an_end() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_what_is_missing_is_said_at_the_end_with_the_line_that_installs_it(
-    suite: Path, options: tuple[str, ...]
+    suite: Path, programs: Path, options: tuple[str, ...]
 ) -> None:
     (suite / "test_needy.py").write_text(NEEDY)
-    programs = suite.parent / "programs"
-    programs.mkdir()
-    (programs / "zsh").symlink_to("/bin/true")
     running = start(suite, *options, path=str(programs))
     *_, missing, line, counts = running.communicate(timeout=120)[0].splitlines()
     assert missing == "there is no bwrap: 2 tests skipped"
@@ -101,13 +101,12 @@ def test_what_is_missing_is_said_at_the_end_with_the_line_that_installs_it(
 
 
 @pytest.mark.slow
-def test_one_that_does_not_work_is_missing_too_and_where_nothing_may_be_a_skip_fails(suite: Path) -> None:
+def test_one_that_does_not_work_is_missing_too_and_where_nothing_may_be_a_skip_fails(
+    suite: Path, programs: Path
+) -> None:
     (suite / "test_needy.py").write_text(NEEDY + "\ndef test_by_hand(): pytest.skip('for no reason')\n")
-    programs = suite.parent / "programs"
-    programs.mkdir()
     (programs / "bwrap").write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
     (programs / "bwrap").chmod(0o755)
-    (programs / "zsh").symlink_to("/bin/true")
     running = start(suite, "--no-skips", path=f"{programs}:{os.environ['PATH']}")
     said = running.communicate(timeout=120)[0]
     assert running.returncode == 1
