@@ -15,6 +15,7 @@ UNFIT = 3
 LOCKED = 4
 NEEDS_HUMAN = 5
 BUG = 70
+PENDING = 75
 
 
 class GoalseekError(Exception):

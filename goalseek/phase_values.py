@@ -67,13 +67,14 @@ class PastIteration(Struct, frozen=True):
 
 
 class Ahead(Struct, frozen=True):
-    """What another proposal may know of an iteration under way; "" without a plan yet."""
+    """What another proposal may know of an iteration under way; "" without a plan yet. ``is_asked``: a provider is."""
 
     iteration: int
     title: str = ""
     files: tuple[str, ...] = ()
     stacked: tuple[int, ...] = ()
     script: str = ""
+    is_asked: bool = True
 
 
 class VisibleFile(Struct, frozen=True):
@@ -128,8 +129,8 @@ class Plan(Struct, frozen=True):
     """The result of PLAN. ``files`` are those that the provider means to change, ``later`` its ideas for later rounds.
 
     If a provider plans while it edits, ``title`` is empty, and the change brings it. ``script`` is the digest of a
-    script's moves up to this one. ``stacked`` are iterations whose changes are tried together, without a provider.
-    ``tried`` is what an earlier attempt saw of it.
+    script's moves up to this one. Without a provider, ``stacked`` are iterations whose changes are tried together, and
+    ``trial`` is the commit of a try. ``tried`` is what an earlier attempt saw of it.
     """
 
     title: str
@@ -142,6 +143,12 @@ class Plan(Struct, frozen=True):
     script: str = ""
     stacked: tuple[int, ...] = ()
     tried: str = ""
+    trial: str = ""
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a provider proposes it."""
+        return not (self.stacked or self.trial)
 
 
 class Edit(Struct, frozen=True):

@@ -76,10 +76,14 @@ class MetricResult(Struct, frozen=True):
 
 
 class Isolation(Struct, frozen=True):
-    """The level that held: of the sandbox, and of the verifier's weakest command."""
+    """The level that held: of the sandbox, and of the verifier's weakest command.
+
+    ``driver`` is "open" for a try: its author worked in a checkout, and could read the hidden files.
+    """
 
     sandbox: str
     verifier: str
+    driver: str = ""
 
 
 class IterationRecord(Head, kw_only=True, frozen=True):

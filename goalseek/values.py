@@ -56,7 +56,9 @@ class Reason(StrEnum):
     MOVED = "moved"  # of an attempt alone
 
 
-STACK = "stack"  # the provider in records of rejected changes that git put together: nobody was asked
+STACK = "stack"  # the provider in records of rejected changes that git put together
+DRIVER = "driver"  # the provider in records of tries: edits that somebody made in a checkout
+UNASKED = (STACK, DRIVER)  # for these no provider was asked
 
 
 class StopReason(StrEnum):
@@ -122,7 +124,7 @@ Number = Annotated[int | float, _AsNumber()]  # read as it is written: 3 is not 
 _OPTIONAL: dict[str, tuple[object, ...]] = {  # fields that are left out if they have one of these values
     **dict.fromkeys("about_usd base_commit_hash base_seq turn_of taken_back active_seconds".split(), (None,)),
     **dict.fromkeys(("benches", "host", "usage_before_run", "needed"), (None,)),
-    **dict.fromkeys(("unit", "balance", "tried"), ("",)),
+    **dict.fromkeys(("unit", "balance", "tried", "driver"), ("",)),
     **dict.fromkeys(("stacked", "not_stacked", "under_way", "questions"), ((), [])),
     "cost_is_partial": (False,),
 }

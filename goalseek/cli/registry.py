@@ -20,6 +20,11 @@ _GROUPS = {  # a summary and an example of each, without the program's name
         "step": ("Run one phase of an iteration, then stop and name the next", "step"),
         "baseline": ("Pin the verifier of HEAD, and measure the incumbent with it", "baseline --from HEAD"),
         "status": ("Show the best and the last result, the cost and the next step", "status --watch"),
+        "try": (
+            "Measure your own edits, and keep them if they are a gain",
+            "try 'a wider cache' --why 'misses cost most'",
+        ),
+        "wait": ("Wait for the result of a try that goes on", "wait 14"),
         "direct": (
             "Tell the agent what to try, from the next iteration on",
             "direct 'prefer fewer parameters' --from 12 --to 20",

@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,7 +15,7 @@ from msgspec import Struct
 from goalseek.disk import add_own, remove_if_exists, remove_own
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
 from goalseek.git.command import git, git_as_user
-from goalseek.git.objects import Objects, alternates
+from goalseek.git.objects import Entry, Objects, alternates
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.process import CompletedProgram, is_alive
@@ -191,6 +191,22 @@ def _output_text(answer: CompletedProgram) -> str:
 
 
 _OVERRIDES = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.splitIndex=false", "core.untrackedCache=false")
+
+
+def write_files(repository: Repository, entries: Mapping[str, Entry | None]) -> None:
+    """Write these files of the checkout, with the user's filters; None removes one. The user's index stays."""
+    with repository.objects.scratch_file("index") as index:
+        repository.objects.index(index, {path: entry for path, entry in entries.items() if entry})
+        arguments = ("-c", "core.fsmonitor=false", "checkout-index", "--all", "--force")
+        answer = repository.git_as_user(*arguments, GIT_INDEX_FILE=str(index))
+        if answer.returncode:
+            message = f"git cannot write the files of the checkout: {_output_text(answer)}"
+            raise GoalseekError(message, "", StopReason.REPOSITORY)
+    for path, entry in entries.items():
+        if entry is None:
+            (repository.top / path).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # others are in that folder
+                (repository.top / path).parent.rmdir()
 
 
 def tree_of_checkout(repository: Repository) -> str:

@@ -111,8 +111,10 @@ class Repository(contextlib.AbstractContextManager["Repository"]):
         self.tip_ref = f"refs/goalseek/{name}/tip"
         self.ledger_ref = f"refs/goalseek/{name}/ledger"
         self.flight_ref = f"refs/goalseek/{name}/flight"
+        self.try_ref = f"refs/goalseek/{name}/try"
         self.branch = f"{branch_prefix}/{name}"
         self.branch_ref = f"refs/heads/{self.branch}"
+        self.tries_folder = self.own / "tries"
         self._recent = self.own / "recent"
         # A prune may take a commit between its link and git's look at it: here git finds it all the same.
         variables = {"GIT_DIR": str(location.git_dir), **alternates(self._recent)}
@@ -283,6 +285,17 @@ class Repository(contextlib.AbstractContextManager["Repository"]):
             commits[int(iteration)][int(attempt)] = commit
         return commits
 
+    def tries(self) -> dict[str, str]:
+        """Commits of the tries without a record, by session, oldest first."""
+        if not self.tries_folder.exists():  # nobody ever tried here, and the loop asks before each iteration
+            return {}
+        how = ("--sort=creatordate", "--format=%(refname:lstrip=4) %(objectname)")
+        listing = self.git("for-each-ref", *how, self.try_ref).decode()
+        return dict(line.split(" ") for line in listing.splitlines())
+
+    def remove_try(self, session: str, commit: str) -> None:
+        self.git("update-ref", "-d", f"{self.try_ref}/{session}", commit)
+
     def is_ancestor(self, older: str, newer: str) -> bool:
         try:
             self.git("merge-base", "--is-ancestor", older, newer)
@@ -347,8 +360,11 @@ def commit_lines(repository: Repository, commit: str, limit: int) -> list[str]:
 
 def candidate_message(title: str, project: str, run_id: str, iteration: int, provider: str) -> str:
     """The title, and the trailers by which goalseek recognises the commit."""
-    trailers = {"Project": project, "Run": run_id, "Iteration": str(iteration), "Provider": provider}
-    return title + "\n\n" + "".join(f"{_TRAILER}{name}: {value}\n" for name, value in trailers.items() if value)
+    return with_trailers(title, Project=project, Run=run_id, Iteration=str(iteration), Provider=provider)
+
+
+def with_trailers(text: str, **trailers: str) -> str:
+    return text + "\n\n" + "".join(f"{_TRAILER}{name}: {value}\n" for name, value in trailers.items() if value)
 
 
 def candidate_commits(

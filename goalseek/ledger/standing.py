@@ -9,7 +9,7 @@ from msgspec import Struct, field, structs
 from goalseek import records
 from goalseek.statistics.noise import NoiseState, scale_of
 from goalseek.statistics.rotation import Proposer, Rotation, proposers_of
-from goalseek.values import STACK, Number, Outcome, Reason, Usage
+from goalseek.values import STACK, UNASKED, Number, Outcome, Reason, Usage
 
 CRASHED = (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT, Reason.NO_METRIC, Reason.NOT_FINITE, Reason.UNMEASURABLE)
 _MEASUREMENTS_MOST = 50
@@ -222,20 +222,20 @@ def _after_iteration(standing: Standing, record: records.IterationRecord) -> Sta
         )
     is_newest = record.iteration > standing.last_iteration  # one that was begun earlier played an earlier move
     script_digest = record.digests.get("script", "") if is_newest else ""
-    is_stack = record.provider == STACK
-    has_merged = is_stack or any(attempt.reason == Reason.MOVED for attempt in record.attempts)
+    is_unasked = record.provider in UNASKED
+    has_merged = record.provider == STACK or any(attempt.reason == Reason.MOVED for attempt in record.attempts)
     is_crash, is_failed_call = record.reason in CRASHED, record.reason in records.PROVIDER_FAILED
     value, unmoved = record.metric.value, standing.unmoved
     if value is not None and unmoved is not None and standing.baseline:
         unmoved = unmoved + 1 if value == standing.baseline.value else None
     following = structs.replace(
         following,
-        tried=standing.tried + (not is_stack),
+        tried=standing.tried + (not is_unasked),
         unmoved=unmoved,
         unmerged=0 if has_merged else standing.unmerged + len(record.not_stacked) + (record.reason == Reason.CONFLICT),
         script_digest=script_digest or standing.script_digest,
         script_count=0 if script_digest else standing.script_count + (record.provider == "scripted"),
-        provider_failures=standing.provider_failures + is_failed_call if is_failed_call or is_stack else 0,
+        provider_failures=standing.provider_failures + is_failed_call if is_failed_call or is_unasked else 0,
         crashes=standing.crashes + is_crash if is_crash or record.outcome == Outcome.SKIPPED else 0,
         rotation=standing.rotation.after(record, incumbent),
     )

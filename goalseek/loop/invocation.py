@@ -5,7 +5,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from msgspec import structs
 
@@ -34,7 +34,7 @@ from goalseek.project.project import Project
 from goalseek.project.stop import Ends, take_stop_request
 from goalseek.providers.registry import make_permitted_provider
 from goalseek.records import IterationRecord, SettleRecord
-from goalseek.values import EXIT_CODES, Outcome, Phase, Stop, StopReason, Usage
+from goalseek.values import DRIVER, EXIT_CODES, Outcome, Phase, Stop, StopReason, Usage
 
 _GO_ON = "the same command goes on"
 _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"}
@@ -73,7 +73,8 @@ class Invocation:
             project.watch.on_failed(_with_manifest_named(project, structs.replace(stop, line=line)))
 
         with _writing_early_end(project, report_failure):
-            check_fit(subject_of(project, "iterate", self.jobs))
+            # Where only tries are measured, no provider is asked.
+            check_fit(subject_of(project, "revert" if self._ends.count == 0 else "iterate", self.jobs))
             yield
         line = last_line(project.standing, project.loaded.manifest)
         if line and (finding := project.differences_from_head().finding):
@@ -82,12 +83,16 @@ class Invocation:
         project.watch.on_stopped(_write_final_state(project, stop))
 
     def next_config(
-        self, get_spending: Callable[[], limits.Spending] = lambda: limits.ALONE, has_candidate: bool = False
+        self,
+        get_spending: Callable[[], limits.Spending] = lambda: limits.ALONE,
+        has_candidate: bool = False,
+        trial: str = "",
     ) -> Config | None:
         """The configuration, read afresh, of the next iteration; None if none may begin.
 
         Beside iterations under way none begins if something is due that is done alone, or if a limit would be reached
-        with them: their results decide then. If a candidate only needs its measurement, budgets do not apply.
+        with them: their results decide then. If a candidate only needs its measurement, budgets do not apply. A try
+        (``trial``) is none of the ``count`` iterations, and costs no call.
         """
         project = self.project
         if project.stop:
@@ -105,9 +110,9 @@ class Invocation:
         if has_candidate:
             has_room = self._ends.count is None or self._count + len(spending.ahead) < self._ends.count
             return config if has_room else None
-        self.note_stop(spending)
+        self.note_stop(spending, trial)
         stop = project.stop
-        if not stop and spending.ahead:
+        if not stop and spending.ahead and not trial:
             stop, budgets = self._why_stop(spending, spending.ahead), config.manifest.limits
             if limits.has_spending_limit(budgets) and spending.is_first_call and not project.standing.tried:
                 return None  # beside the first call of a climb: the spend of one is unknown yet
@@ -117,19 +122,24 @@ class Invocation:
             stop = stop or limits.find_limit(Phase.PLAN, budgets, standing, now, spending.call)
         return None if stop else config
 
-    def note_stop(self, spending: limits.Spending) -> None:
+    def next_try(self, under_way: Collection[str] = ()) -> str:
+        """The oldest try that waits; "" if there is none."""
+        tries = self.project.repository.tries().values()
+        return next((commit for commit in tries if commit not in under_way), "")
+
+    def note_stop(self, spending: limits.Spending, trial: str = "") -> None:
         asked = take_stop_request(self.project.repository.own)
-        self.project.stop = self.project.stop or self._why_stop(spending, (), asked)
+        self.project.stop = self.project.stop or self._why_stop(spending, (), asked, trial)
 
     def show_progress(self, spending: limits.Spending) -> None:
         project = self.project
         now = self._ends.spendings(self._count, time.monotonic() - self._began)
         standing = spending.added_to(project.standing.for_run(project.run_id), len(spending.ahead))
-        own, recent = project.provider_table().label, project.ledger.recent
+        own, recent = project.provider_table().label if project.has_provider() else "", project.ledger.recent
         project.watch.on_progress(progress.progress_of(self._config.manifest, standing, recent, own, now))
 
     def count_iteration(self, record: IterationRecord) -> None:
-        self._count += 1
+        self._count += record.provider != DRIVER
         self._seconds += record.climb_seconds
         if has_stop_code(self._config.manifest, record.verify):
             self.project.stop = Stop(StopReason.VERIFIER_SAID_STOP, record.why, "see its output: goalseek show")
@@ -150,7 +160,9 @@ class Invocation:
         if warning := progress.small_set_warning(config.manifest.metric, project.standing):
             project.watch.on_note(warning)
 
-    def _why_stop(self, spending: limits.Spending, ahead: tuple[Ahead, ...], asked: Stop | None = None) -> Stop | None:
+    def _why_stop(
+        self, spending: limits.Spending, ahead: tuple[Ahead, ...], asked: Stop | None = None, trial: str = ""
+    ) -> Stop | None:
         """A limit of the run, the request ``asked``, the invocation's end or a script's; ``ahead`` count for it."""
         project, config = self.project, self._config
         failures = project.standing.for_run(project.run_id).provider_failures
@@ -159,8 +171,9 @@ class Invocation:
         usual = _usual_seconds(project) if ahead or not spending.ahead else None
         stop = limit_stop(project, config, usual, self._failures_before, spending, len(ahead))
         seconds = time.monotonic() - self._began
-        ends_stop = self._ends.reached(project.standing, self._count + len(ahead), seconds)
-        return stop or asked or ends_stop or self._script_end(ahead)
+        ends = structs.replace(self._ends, count=None) if trial else self._ends
+        ends_stop = ends.reached(project.standing, self._count + len(ahead), seconds)
+        return stop or asked or ends_stop or (None if trial else self._script_end(ahead))
 
     def _script_end(self, ahead: tuple[Ahead, ...]) -> Stop | None:
         """The stop if a script or recordings have no more moves and nothing else bounds the iterations."""
@@ -170,7 +183,7 @@ class Invocation:
             return None
         turn = standing.rotation.next_turn(project.loaded.manifest.search, project.provider_table().label)
         provider = project.provider().in_turn(turn.names)
-        why = provider.played_out(standing.tried + sum(not one.stacked for one in ahead), played(standing, ahead))
+        why = provider.played_out(standing.tried + sum(one.is_asked for one in ahead), played(standing, ahead))
         hint = "add a [[move]], or a recording" + limits.best_home_hint(standing)
         return Stop(StopReason.FAILURES, why, hint) if why else None
 

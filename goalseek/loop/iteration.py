@@ -30,6 +30,7 @@ class Iteration:
     after a move that of the move. ``not_stacked`` are sets of rejected changes that PLAN could not merge with each
     other. ``ahead`` are the iterations under way that began before it. ``answers`` are persons' answers by question,
     ``approved_patches`` the patches that they accepted. ``briefing`` and ``attempts`` are None until their phases ran.
+    ``trial`` is the commit of the try that PLAN is to take, "" for a proposal; a stored plan counts instead.
 
     ``begun`` is the stored beginning of an earlier invocation's iteration; without it, this is a new one, at the
     standing of now. ``source`` is what an iteration without a proposal is made of, as a baseline of its ruler:
@@ -60,6 +61,7 @@ class Iteration:
         self.not_stacked: tuple[tuple[int, ...], ...] = ()
         self.ahead: tuple[Ahead, ...] = ()
         self.attempts: Attempts | None = None
+        self.trial = ""
         self.answers: dict[str, Approval] = {}
         self.approved_patches: set[bytes] = set()
         self._rejection: Decision | None = None
@@ -71,9 +73,10 @@ class Iteration:
         self.lanes.pool.baton.notice()  # the next iteration begins once this one has its context
 
     def begin_attempts(self, plan: Plan) -> Attempts:
-        has_repairs = bool(self.provider.repairers) and not plan.stacked
+        has_repairs = plan.is_asked and bool(self.provider.repairers)
         repair_limit = self.project.provider_table().repair if has_repairs else None
         self.attempts = Attempts(self.steps, plan, repair_limit, self.config.manifest)
+        self.trial = plan.trial
         return self.attempts
 
     def stand_at(self, standing: Standing) -> None:
@@ -135,10 +138,11 @@ class Iteration:
     @property
     def as_ahead(self) -> Ahead:
         if self.attempts is None:
-            return Ahead(self.number)
+            return Ahead(self.number, is_asked=not self.trial)
         prefix, plan, change = self.project.places.prefix, self.attempts.plan, self.attempts.latest.change
         files = tuple(edit.path for edit in change.edits) if change else tuple(prefix + path for path in plan.files)
-        return Ahead(self.number, change.title if change else plan.title, files, plan.stacked, plan.script)
+        title = change.title if change else plan.title
+        return Ahead(self.number, title, files, plan.stacked, plan.script, plan.is_asked)
 
     @property
     def incumbent(self) -> MeasuredCommit:

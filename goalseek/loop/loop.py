@@ -33,7 +33,7 @@ from goalseek.values import Phase
 def iterate(invocation: Invocation) -> Iterator[IterationRecord]:
     """Climbs until something ends the invocation, yielding each record once it is in the ledger."""
     with invocation.reporting_end():
-        while (config := invocation.next_config()) is not None:
+        while (config := invocation.next_config(trial=invocation.next_try())) is not None:
             if invocation.project.standing.baseline is None:
                 yield measure_baseline(invocation.project)
                 continue
@@ -51,7 +51,8 @@ def run_iteration(iteration: Iteration) -> IterationRecord:
     with iteration.steps.saving_failure():  # the text of an error, for status and the next start
         if candidate := find_abandoned(iteration):  # a kill left it, and somebody removed its checkpoints
             return record_abandoned(iteration, candidate)
-        iteration.project.provider()  # raises GoalseekError if no provider can start
+        if not iteration.trial:
+            iteration.project.provider()  # raises GoalseekError if no provider can start
         with iteration.ending_at_rejection():  # no plan, no change within the scope, no merge: LOG records why
             context = step(Phase.READ_CONTEXT, CheckpointName("context"), Context, read_context, iteration)
             iteration.begin_proposals(context)

@@ -9,6 +9,7 @@ from goalseek.git.repository import RefMove, RefMoved, Refs, candidate_commits, 
 from goalseek.ledger import artifacts
 from goalseek.ledger.checkpoints import Begun, Flight, key_of
 from goalseek.ledger.ledger import AnyRecord
+from goalseek.project import tries
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord
 from goalseek.values import StopReason
@@ -43,10 +44,14 @@ def append(project: Project, record: AnyRecord, ruler: str | None = None) -> Any
 
 
 def follow(project: Project) -> None:
-    """Move tip and branch to the last record. The next start completes or reports a move that this could not make."""
+    """Move tip and branch to the last record, and end its try.
+
+    The next start completes or reports a move that this could not make.
+    """
     refs, loaded = project.repository.refs(), project.loaded
     _refuse_moved_tip(project, refs)
     _move_refs(project, refs)
+    tries.end_try(project.repository, _last_record(project))
     _write_git_after(project)
     artifacts.prune_artifacts(loaded.runs, loaded.manifest.log, project.standing, project.ledger.history)
 
@@ -78,6 +83,7 @@ def catch_up(project: Project) -> None:
     if not candidates:
         _refuse_moved_tip(project, refs)
     _move_refs(project, refs)
+    tries.end_try(repository, standing.last)
     # What is recorded is under way no more, nor is a proposal to a run that was given up.
     flight, going_on = flight_of(project), {begun.iteration for begun in in_flight(project)}
     for number in going_on | flight.numbers():

@@ -60,7 +60,8 @@ class Ends(Struct, frozen=True):
         if self.until is not None and self.until.holds(standing):
             return Stop(StopReason.UNTIL, f"{self.until.name} {self.until.relation} {self.until.bound:g} holds", go_on)
         if self.count is not None and count >= self.count:
-            return Stop(StopReason.COUNT, f"{pluralize(count, 'iteration')} done", go_on)
+            done = f"{pluralize(count, 'iteration')} done" if self.count else "no try waits any more"
+            return Stop(StopReason.COUNT, done, go_on)
         if self.seconds is not None and seconds >= self.seconds:
             return Stop(StopReason.FOR, f"{format_duration(self.seconds)} are over", go_on)
         return None

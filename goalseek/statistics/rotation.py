@@ -14,7 +14,7 @@ from goalseek.humanize import format_number, format_percent, pluralize
 from goalseek.manifest.tables import FRESH, Search
 from goalseek.records import PROVIDER_FAILED, IterationRecord
 from goalseek.statistics.noise import Scale
-from goalseek.values import STACK, Number, Outcome
+from goalseek.values import UNASKED, Number, Outcome
 
 MAX_KEPT = 500
 _HOUR = 3600.0
@@ -97,13 +97,13 @@ class Rotation(Struct, frozen=True):
         is_of_incumbent = incumbent is None or record.first_base_commit_hash in (None, incumbent)
         is_late = turn not in ("", self.turn) and (record.iteration < self.began or not is_of_incumbent)
         following = self
-        if turn not in ("", self.turn) and author != STACK and not is_late:
+        if turn not in ("", self.turn) and record.provider not in UNASKED and not is_late:
             following = structs.replace(self, turn=turn, began=record.iteration, tries=0)
             following = structs.replace(following, has_kept=False, after_plateau=self.tries > 0)
         if record.outcome != Outcome.KEPT:
             tries = following.tries + (record.reason not in PROVIDER_FAILED and not is_late)
             return structs.replace(following, tries=tries, efforts={**self.efforts, author: effort})
-        if author not in (STACK, following.turn):  # its proposer has the turn now
+        if record.provider not in UNASKED and author != following.turn:  # its proposer has the turn now
             following = structs.replace(following, turn=author, began=record.iteration)
         before, after = record.metric.incumbent, record.metric.value
         difference = after - before if before is not None and after is not None else 0.0

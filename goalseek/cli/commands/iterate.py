@@ -19,7 +19,7 @@ from goalseek.project.project import Project
 
 def arguments(parser: Parser) -> None:
     many = parser.add_mutually_exclusive_group()
-    count = "the number of iterations (default: 1, or the jobs)"
+    count = "the number of iterations (default: 1, or the jobs); with 0 only the tries that wait"
     many.add_argument("-n", dest="count", type=int, metavar="N", help=count)
     many.add_argument("--forever", action="store_true", help="go on until a limit, the target or ^C")
     parser.add_argument("--for", dest="duration", metavar="TIME", help="begin no iteration after this time, such as 8h")
@@ -34,8 +34,8 @@ def arguments(parser: Parser) -> None:
 
 def run(options: Options) -> int:
     manifest = options.load_manifest()
-    if options.count is not None and options.count < 1:
-        raise GoalseekError(f"-n {options.count}: at least 1", "-n 10, or --forever")
+    if options.count is not None and options.count < 0:
+        raise GoalseekError(f"-n {options.count}: at least 0", "-n 10, or --forever")
     if options.jobs is not None and not 1 <= options.jobs <= MOST_AT_ONCE:
         raise GoalseekError(f"--jobs {options.jobs}: a number from 1 to {MOST_AT_ONCE}", "--jobs 4")
     names = (manifest.manifest.metric.name, *(guard.name for guard in manifest.manifest.guard))

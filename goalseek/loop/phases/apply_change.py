@@ -20,7 +20,7 @@ from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.phases.commit import edits_of, entries_by_path, refuse_missing
-from goalseek.loop.phases.plan import merge_onto_tip, merge_stack, write_plan
+from goalseek.loop.phases.plan import merge_onto_tip, merge_stack, merge_try, write_plan
 from goalseek.phase_values import Change, Edit, Plan
 from goalseek.proposal.call import ask, build_call, credentials_of
 from goalseek.proposal.prompt import Request
@@ -59,6 +59,8 @@ def _make_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
         tree = merge_onto_tip(iteration, attempt)
     elif attempt.plan.stacked:
         _, tree = merge_stack(iteration, attempt.plan.stacked)
+    elif attempt.plan.trial:
+        tree = merge_try(iteration, attempt.plan.trial)
     else:
         return _ask_for_change(iteration, attempt)
     return change_to(iteration, attempt.plan, tree, attempt.folder_in(iteration.folder))

@@ -72,7 +72,7 @@ def review_candidate(iteration: Iteration, attempt: OpenAttempt) -> Review:
             said = "rejected it" if reply.title == REJECTED else "asks for changes"
             why = f"the reviewer {name} {said}: {clean_title('; '.join(reasons)) or 'no reason given'}"
         decision = _revert(iteration, attempt, Reason.REVIEW_REJECTED, why)
-    has_author = bool(provider.repairers) and not attempt.plan.stacked
+    has_author = attempt.plan.is_asked and bool(provider.repairers)
     goes_on = reply.title == CHANGES_REQUESTED and attempt.cycle - attempt.moves <= table.max_cycles and has_author
     path = iteration.folder / REVIEWS / f"{attempt.cycle}.md"
     path.parent.mkdir(parents=True, exist_ok=True)

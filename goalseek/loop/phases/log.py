@@ -64,12 +64,12 @@ def _make_record(
     provider, model = iteration.author_of(change, plan) if has_author else ("", "")
     spending = steps.usage_log.spending()
     benches, host = (evidence.benches, evidence.host) if evidence.runs else iteration.lanes.pool.setting
-    stacked = plan.stacked if plan else ()
+    trial, is_asked = (plan.trial, plan.is_asked) if plan else ("", True)
     failed = [number for number, run in enumerate(evidence.runs, 1) if run.of == "incumbent" and run.value is None]
     used = ", ".join(map(str, steps.resumed_from))
     resumed = used and f"an earlier invocation ended before its record; this one used its stored answers: {used}"
     prompts = ", ".join(f"{phase} {template.version}" for phase, template in config.templates.items())
-    turn_note = "" if stacked else result.context.turn_note  # the turn begins with its first proposal
+    turn_note = result.context.turn_note if is_asked else ""  # the turn begins with its first proposal
     incumbent_value = verdict.incumbent
     if has_author and incumbent_value is None and standing.incumbent:  # it would have been compared with this
         incumbent_value = standing.incumbent.value
@@ -105,18 +105,18 @@ def _make_record(
         changed_loc=change.lines_added + change.lines_removed if change else 0,
         hypothesis_summary=change.title if change else plan.title if plan else "",
         tried=change.tried if change else plan.tried if plan else "",
-        stacked=stacked,
+        stacked=plan.stacked if plan else (),
         not_stacked=iteration.not_stacked,
         provider=provider,
         model=model,
-        turn_of=result.context.turn[0] if result.context.turn else None,
+        turn_of=result.context.turn[0] if result.context.turn and not trial else None,
         usage=spending.usage,
         usage_before_run=spending.before_run,
         seconds={phase: round(spent, 6) for phase, spent in steps.seconds.items()},
         verify=evidence.verify,
         benches=benches,
         host=host,
-        isolation=Isolation(project.confines.level.name, isolation_of(config.manifest)),
+        isolation=Isolation(project.confines.level.name, isolation_of(config.manifest), "open" if trial else ""),
         digests={
             "ruler": ruler.digest if ruler else standing.ruler,
             **({"hidden_from": digest_of(config.trees.hidden_from)} if config.trees.hidden_from else {}),
@@ -124,6 +124,7 @@ def _make_record(
             **({"proposer": digest_of(config.trees.proposer)} if has_author and config.trees.proposer else {}),
             **({"source": result.source} if result.source else {}),
             **({"script": plan.script} if plan and plan.script else {}),
+            **({"try": trial} if trial else {}),
             **({"share": shares.digest()} if shares else {}),
         },
         directions=result.context.directions,

@@ -1,7 +1,7 @@
-"""PLAN: the provider's plan before it edits anything, or a stack of stored changes.
+"""PLAN: the provider's plan before it edits anything, a try that somebody made, or a stack of stored changes.
 
-git alone makes a stack, of rejected near misses of the tip, and moves a change of an earlier tip. The choice of a stack
-is a pure function of the records, so a killed iteration chooses the same one again.
+git alone makes a stack, of rejected near misses of the tip, takes a try over, and moves a change of an earlier tip. The
+choice of a stack is a pure function of the records, so a killed iteration chooses the same one again.
 """
 
 from itertools import takewhile
@@ -18,22 +18,24 @@ from goalseek.ledger.artifacts import PROMPTS, clear_attempts
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration
-from goalseek.phase_values import Plan
+from goalseek.phase_values import Candidate, Plan
+from goalseek.project.tries import request_of
 from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Problem, Request
 from goalseek.providers.answer import clean_title
 from goalseek.records import IterationRecord
 from goalseek.statistics.stacking import Stack, is_stacking, next_stack
-from goalseek.values import STACK, Outcome, Phase, Reason
+from goalseek.values import DRIVER, STACK, Outcome, Phase, Reason
 
 MOST_MERGES = 5  # in one iteration
 
 
 def make_plan(iteration: Iteration) -> Plan:
-    """The next stack, or the provider's plan. An answer without a plan is asked for once more. Raises Rejected."""
-    stack, step = plan_stack(iteration), iteration.steps.do
+    """The try, a stack, or the provider's plan. An answer without a plan is asked for once more. Raises Rejected."""
+    ready = plan_try(iteration) if iteration.trial else plan_stack(iteration)
+    step = iteration.steps.do
     try:
-        return step(Phase.PLAN, CheckpointName("plan"), Plan, _ask_for_plan, iteration, 1, stack=stack)
+        return step(Phase.PLAN, CheckpointName("plan"), Plan, _ask_for_plan, iteration, 1, ready=ready)
     except Rejected as rejected:
         if rejected.reason != Reason.NO_PLAN:
             raise
@@ -41,13 +43,13 @@ def make_plan(iteration: Iteration) -> Plan:
     return step(Phase.PLAN, CheckpointName("plan", 2), Plan, _ask_for_plan, iteration, 2, problem)
 
 
-def _ask_for_plan(iteration: Iteration, number: int, problem: Problem | None = None, stack: Plan | None = None) -> Plan:
-    """Writes ``provider_output.md`` and ``plan.md``. For a ``stack`` nobody is asked."""
+def _ask_for_plan(iteration: Iteration, number: int, problem: Problem | None = None, ready: Plan | None = None) -> Plan:
+    """Writes ``provider_output.md`` and ``plan.md``. For a ``ready`` plan nobody is asked."""
     if number == 1:
         clear_attempts(iteration.folder)
-    if stack:
-        write_plan(iteration.folder / "plan.md", stack)
-        return stack
+    if ready:
+        write_plan(iteration.folder / "plan.md", ready)
+        return ready
     assert iteration.briefing
     iteration.lanes.acquire_slot()  # READ_CONTEXT has done so, unless it was before a kill
     call = build_call(iteration.briefing, Request("plan", number, problem=problem))
@@ -97,6 +99,23 @@ def plan_stack(iteration: Iteration) -> Plan | None:
     return None
 
 
+def plan_try(iteration: Iteration) -> Plan:
+    repository = iteration.project.repository
+    commit = repository.load_commit(iteration.trial)
+    before = repository.tree_of(commit.parents[0])
+    paths = tuple(difference.path for difference in repository.objects.differences(before, commit.tree))
+    title, text, session = request_of(commit)
+    return Plan(title, text, paths, provider=DRIVER, model=session, trial=commit.name)
+
+
+def merge_try(iteration: Iteration, trial: str) -> str:
+    """The tip's tree with the edits of the try. Raises Rejected if they conflict."""
+    repository = iteration.project.repository
+    commit = repository.load_commit(trial)
+    before = repository.load_commit(commit.parents[0])
+    return _merge(iteration, Candidate(commit.name, commit.tree, before.name), before.tree)
+
+
 def merge_stack(iteration: Iteration, stack: Stack) -> tuple[list[IterationRecord], str]:
     """The iterations of the stack, oldest first, and the tip's tree with all their changes; "" if they conflict."""
     objects, tip = iteration.project.repository.objects, iteration.incumbent.tree
@@ -113,6 +132,8 @@ def merge_onto_tip(iteration: Iteration, attempt: OpenAttempt) -> str:
     """The change on the present tip: rendered from its plan, or merged by git. Raises Rejected if it conflicts."""
     assert attempt.moving
     candidate, before = attempt.moving
+    if not attempt.plan.is_asked:
+        return _merge(iteration, candidate, before.tree)
     repository, prefix, tip = iteration.project.repository, iteration.project.places.prefix, iteration.incumbent.tree
     objects, entries = repository.objects, repository.objects.files(tip)
     files = writable_files(repository, iteration.config.scope, entries)
@@ -122,8 +143,12 @@ def merge_onto_tip(iteration: Iteration, attempt: OpenAttempt) -> str:
         contents = {prefix + name: content for name, content in rendered.items()}
         edits = {path: Entry(entries[path].mode, objects.write_bytes(content)) for path, content in contents.items()}
         return objects.splice(tip, edits)
+    return _merge(iteration, candidate, before.tree)
+
+
+def _merge(iteration: Iteration, candidate: Candidate, before: str) -> str:
     try:
-        return merge_trees(objects, before.tree, tip, candidate.tree)
+        return merge_trees(iteration.project.repository.objects, before, iteration.incumbent.tree, candidate.tree)
     except Conflicts as conflicts:
         why = f"it conflicts with a change kept meanwhile: {', '.join(conflicts.files)}"
         raise Rejected(Outcome.SKIPPED, Reason.CONFLICT, why) from None

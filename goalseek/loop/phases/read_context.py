@@ -23,6 +23,8 @@ def read_context(iteration: Iteration) -> Context:
     """Raises GoalseekError for a changed ruler, before a proposal is paid. Writes ``git_before.txt``, ``env.json``."""
     project = iteration.project
     hidden_files.refuse_changed(iteration.config.trees)
+    if iteration.trial:
+        return gather_context(iteration)
     standing, search = iteration.standing.for_run(project.run_id), iteration.config.manifest.search
     return gather_context(iteration, standing.rotation.next_turn(search, project.provider_table().label))
 
@@ -36,7 +38,7 @@ def gather_context(iteration: Iteration, turn: Turn | None = None) -> Context:
     ending, crashed_in, last_crash = read_crashes(project, standing)
     return Context(
         iteration=iteration.number,
-        attempt=standing.tried + sum(not one.stacked for one in iteration.ahead),
+        attempt=standing.tried + sum(one.is_asked for one in iteration.ahead),
         moment=int(time.time()),
         incumbent_commit=standing.incumbent.commit,
         incumbent_value=standing.incumbent.value,

@@ -1,0 +1,70 @@
+"""``goalseek try``: what somebody edited in their checkout, measured, and kept if it is a gain."""
+
+import os
+
+from goalseek.cli.commands.show import find_record
+from goalseek.cli.commands.wait import add_wait_options, await_result
+from goalseek.cli.options import Options, Parser, add_why_option
+from goalseek.errors import GoalseekError
+from goalseek.git.paths import folder_prefix, quote_path
+from goalseek.git.repository import Repository
+from goalseek.humanize import abbreviate
+from goalseek.ledger.results_file import load_standing
+from goalseek.manifest.loading import ManifestFile, base_of, make_log_folders
+from goalseek.project import opening, paths, tries
+from goalseek.values import Outcome
+from goalseek.workspace.scope import Scope, manifest_scope
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument("summary", nargs="?", default="", metavar="SUMMARY", help="a title for the records")
+    add_why_option(parser)
+    restoring = parser.add_mutually_exclusive_group()
+    text = "write the incumbent's writable files into the checkout, in place of a try that was not kept"
+    restoring.add_argument("--restore", action="store_true", help=text)
+    text = "write the writable files of iteration N, to go on from them"
+    restoring.add_argument("--from", dest="source", type=int, metavar="N", help=text)
+    add_wait_options(parser)
+
+
+def run(options: Options) -> int:
+    loaded = options.load_manifest()
+    manifest = paths.manifest_of_running_climb(loaded)
+    opening.refuse_missing_home(manifest)
+    make_log_folders(manifest)  # goalseek's own files are no part of the checkout
+    with opening.open_repository(loaded) as repository:
+        scope = manifest_scope(loaded, loaded.manifest, folder_prefix(repository.top, base_of(loaded, repository.top)))
+        driver = tries.find_driver(repository, os.environ)
+        if options.restore or options.source is not None:
+            if options.summary or options.why:
+                raise GoalseekError(
+                    "--restore and --from measure nothing, so they take no summary", "goalseek try --restore"
+                )
+            _restore(options, manifest, repository, scope, driver)
+            return 0
+        trial = tries.request_try(repository, scope, driver, options.summary, options.why)
+        return await_result(options, manifest, repository, trial)
+
+
+def _restore(
+    options: Options, manifest: ManifestFile, repository: Repository, scope: Scope, driver: tries.Driver
+) -> None:
+    if options.source is None:
+        incumbent = load_standing(manifest).incumbent
+        if incumbent is None:
+            raise GoalseekError("there is no incumbent yet", "goalseek try measures the first one")
+        commit = base = incumbent.commit
+        name = f"the incumbent, iteration {incumbent.iteration}"
+    else:
+        record = find_record(manifest, str(options.source))
+        if record.commit_hash is None:
+            raise GoalseekError(
+                f"iteration {record.iteration} has no commit: {record.why}", "goalseek log lists others"
+            )
+        commit, name = record.commit_hash, f"iteration {record.iteration}"
+        # What was not kept is still to be tried, together with the edits that follow.
+        is_in_tip = record.outcome in (Outcome.KEPT, Outcome.BASELINE)
+        base = commit if is_in_tip else str(record.base_commit_hash)
+    changed = [quote_path(path) for path in tries.bring_into_step(repository, scope, driver, commit, base)]
+    what = abbreviate(changed) if changed else "nothing, as they are there already"
+    options.print_answer({"commit": commit, "changed": changed}, f"wrote the files of {name}: {what}")

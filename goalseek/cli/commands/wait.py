@@ -1,0 +1,140 @@
+"""``goalseek wait``: the result of a try that goes on."""
+
+import os
+import time
+
+from goalseek import humanize, locks, process
+from goalseek.cli.options import Options, Parser
+from goalseek.errors import BAD_FINDING, LOCKED, PENDING, GoalseekError
+from goalseek.git.repository import Repository
+from goalseek.ledger.results_file import History, load_standing
+from goalseek.manifest.loading import ManifestFile, make_log_folders
+from goalseek.project import opening, paths, progress, stop, tries
+from goalseek.project.picture import describe_end, read_picture
+from goalseek.records import IterationRecord
+from goalseek.values import Outcome
+
+_LOOK_SECONDS = 0.05
+_NEXT = {
+    Outcome.KEPT: "edit on, then goalseek try",
+    Outcome.REVERTED: "edit again, then goalseek try; goalseek show {} says more",
+    Outcome.SKIPPED: "correct it, then goalseek try; goalseek show {} says more",
+}
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument("iteration", nargs="?", type=int, metavar="N", help="an iteration (default: your try)")
+    add_wait_options(parser)
+
+
+def add_wait_options(parser: Parser) -> None:
+    wait = "end with 75 after this time, while the measurement goes on (default: 100s)"
+    parser.add_argument("--wait", metavar="TIME", default="100s", help=wait)
+    parser.add_argument("--exit-code", action="store_true", help="exit with 1 if it was not kept")
+
+
+def run(options: Options) -> int:
+    manifest = paths.manifest_of_running_climb(options.load_manifest())
+    with opening.open_repository(manifest) as repository:
+        pending = repository.tries()
+        driver = tries.find_driver(repository, os.environ)
+        if options.iteration is None:
+            trial = pending.get(driver.session)
+            if trial is None and manifest.results.exists() and (last := tries.find_record(manifest)):
+                return print_result(options, last)  # it has ended meanwhile
+        else:
+            if (record := _record_of(manifest, options.iteration)) is not None:
+                return print_result(options, record)
+            standing, run_id = load_standing(manifest), stop.read_pending_run(repository.own)
+            places = {
+                tries.find_iteration(manifest, standing, run_id or standing.run_id, one): one
+                for one in pending.values()
+            }
+            trial = places.get(options.iteration)
+        if trial is None:
+            which = "of yours" if options.iteration is None else f"in iteration {options.iteration}"
+            raise GoalseekError(f"no try {which} goes on", "goalseek log --last 5 lists what was measured")
+        return await_result(options, manifest, repository, trial)
+
+
+def await_result(options: Options, manifest: ManifestFile, repository: Repository, trial: str) -> int:
+    """Print the result of a try, 75 if it is not there in time. Where nobody is at work, starts who measures it.
+
+    Raises GoalseekError, and takes the try back, if that ends without measuring it.
+    """
+    try:
+        deadline = time.monotonic() + humanize.parse_duration(options.wait)
+    except ValueError as error:
+        raise GoalseekError(f"--wait: {error}", "--wait 100s") from None
+    worker: process.Helper | None = None
+    size = -1
+    while True:
+        holder = locks.lock_holder(repository.own)  # first: who ends after this look has left a record
+        code = worker.poll() if worker else None
+        has_news = size != (size := manifest.results.stat().st_size if manifest.results.exists() else 0)
+        if has_news and (record := tries.find_record(manifest, trial)):
+            return print_result(options, record)
+        if holder is None and (worker is None or code == LOCKED):
+            worker = _start_worker(manifest)
+        elif holder is None and code is not None:
+            repository.tries_folder.mkdir(parents=True, exist_ok=True)  # a refused first run removed it
+            for session, commit in repository.tries().items():
+                if commit == trial:
+                    repository.remove_try(session, trial)
+            raise _unmeasured_error(manifest, code)
+        if time.monotonic() >= deadline:
+            return _print_pending(options, manifest, repository, trial)
+        time.sleep(_LOOK_SECONDS)
+
+
+def print_result(options: Options, record: IterationRecord) -> int:
+    metric = record.metric
+    numbers = humanize.format_distinct(
+        *(one for one in (metric.value, metric.incumbent) if one is not None), unit=metric.unit
+    )
+    value = f"{metric.name} {' against '.join(numbers)}" if metric.value is not None else ""
+    odds = humanize.format_odds(metric.odds)
+    lines = [
+        f"iteration {record.iteration} {record.outcome}: {record.why}",
+        *filter(None, ["; ".join(filter(None, (value, odds)))]),
+        *(["its author could read the hidden files: isolation.driver = open"] if record.isolation.driver else []),
+        options.with_manifest(f"next: {_NEXT.get(Outcome(record.outcome), 'goalseek try').format(record.iteration)}"),
+    ]
+    options.print_answer(record, *lines)
+    return int(options.exit_code and record.outcome != Outcome.KEPT)
+
+
+def _record_of(manifest: ManifestFile, number: int) -> IterationRecord | None:
+    return History(manifest.results).iteration(number) if manifest.results.exists() else None
+
+
+def _start_worker(manifest: ManifestFile) -> process.Helper:
+    """Climbs nothing but tries, and outlives this process."""
+    make_log_folders(manifest)
+    return process.detach(["-m", str(manifest.path), "iterate", "-n", "0"], manifest.logs / "detached.log")
+
+
+def _unmeasured_error(manifest: ManifestFile, code: int) -> GoalseekError:
+    picture = read_picture(manifest.state)
+    log = manifest.logs / "detached.log"
+    if code:  # the last error that it printed, with its hint
+        *_, said = f"\n{log.read_text('utf-8', 'replace')}".rpartition("\ngoalseek: ")
+        why, _, hint = said.strip().partition("\n")
+        return GoalseekError(f"nothing was measured: {why}", hint.strip() or f"see {log}", code)
+    why = describe_end(picture.status, picture.stop_reason)
+    return GoalseekError(f"nothing was measured: {why}", picture.next, BAD_FINDING)
+
+
+def _print_pending(options: Options, manifest: ManifestFile, repository: Repository, trial: str) -> int:
+    standing, run_id = load_standing(manifest), stop.read_pending_run(repository.own)
+    number = tries.find_iteration(manifest, standing, run_id or standing.run_id, trial)
+    newest = (record for record in History(manifest.results).newest_iterations()) if manifest.results.exists() else ()
+    usual = progress.median_iteration_seconds(newest)
+    about = f"; an iteration usually takes {humanize.format_duration(usual)}" if usual is not None else ""
+    state = "waits for its turn" if number is None else "is being measured"
+    name, command = (
+        ("your try", "goalseek wait") if number is None else (f"iteration {number}", f"goalseek wait {number}")
+    )
+    fields = {"iteration": number, "state": "waiting" if number is None else "measuring", "usual_seconds": usual}
+    options.print_answer(fields, f"{name} {state}{about}: {options.with_manifest(command)}")
+    return PENDING

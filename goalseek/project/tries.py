@@ -1,0 +1,179 @@
+"""Tries: edits that somebody made in a checkout, each a commit that waits until the loop takes it.
+
+``refs/goalseek/<name>/try/<session>`` is a try from its request to its record. Its tree has the writable files of the
+checkout; its parent is the commit with which they were last in step, kept as ``refs/goalseek/<name>/base/<checkout>``:
+at first what HEAD shares with the climb, then each try that was kept, or what was written into the checkout.
+``refs/goalseek/<name>/tried/<checkout>`` is its last try.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from goalseek.errors import BAD_FINDING, LOCKED, UNFIT, GoalseekError
+from goalseek.git.as_user import tree_of_checkout, write_files
+from goalseek.git.merge import Conflicts, merge_trees
+from goalseek.git.objects import TreeReader
+from goalseek.git.repository import Commit, RefMove, RefMoved, Repository, with_trailers
+from goalseek.humanize import abbreviate
+from goalseek.ledger.checkpoints import Checkpoints, under_way
+from goalseek.ledger.results_file import History
+from goalseek.ledger.standing import Standing
+from goalseek.manifest.loading import ManifestFile
+from goalseek.providers.answer import clean_title
+from goalseek.records import IterationRecord
+from goalseek.values import Outcome
+from goalseek.workspace.scope import Scope
+
+_SESSION_VARIABLES = {"claude": "CLAUDE_CODE_SESSION_ID", "codex": "CODEX_THREAD_ID"}
+
+
+class Driver(Struct, frozen=True):
+    """Who tries: ``session`` and ``checkout`` are the last parts of refs, ``name`` is for people."""
+
+    session: str
+    checkout: str
+    name: str = ""
+
+
+def find_driver(repository: Repository, variables: Mapping[str, str]) -> Driver:
+    """The agent's session that these environment variables name, else the checkout."""
+    checkout = _key(str(repository.location.git_dir.resolve()))
+    for agent, variable in _SESSION_VARIABLES.items():
+        if session := variables.get(variable):
+            return Driver(_key(session), checkout, clean_title(f"{agent} {session}"))
+    return Driver(checkout, checkout)
+
+
+def request_try(repository: Repository, scope: Scope, driver: Driver, title: str, text: str) -> str:
+    """Commit what changed in the writable files since the checkout was last in step, and leave it to the loop.
+
+    Touches neither HEAD, index, files nor stash. Raises GoalseekError if the session has a try already, nothing
+    changed, the edits conflict with the tip, or git cannot be written.
+    """
+    if not os.access(repository.location.common_dir, os.W_OK):
+        message = f"{repository.location.common_dir} cannot be written from here, as in the sandbox of an agent"
+        raise GoalseekError(message, "run goalseek try in a shell outside of that sandbox", UNFIT)
+    if driver.session in repository.tries():
+        raise GoalseekError("a try of this session is not decided yet", "goalseek wait shows its result", LOCKED)
+    objects, tip = repository.objects, repository.resolve(repository.tip_ref)
+    base_ref = _ref(repository, "base", driver.checkout)
+    base = old_base = repository.resolve(base_ref)
+    if base is None:
+        base = _shared_with(repository, tip)
+    before = repository.tree_of(base)
+    differences = objects.differences(before, tree_of_checkout(repository))
+    edits = {each.path: each.after for each in differences if scope.kind(each.path) == "writable"}
+    if not edits:
+        others = abbreviate([each.path for each in differences]) if differences else ""
+        why = f"; what changed is not writable: {others}" if others else ""
+        message = f"no writable file has changed since this checkout was in step with the climb{why}"
+        raise GoalseekError(message, "edit a file of scope.writable, then goalseek try", BAD_FINDING)
+    tree = objects.splice(before, edits)
+    tip_tree = repository.tree_of(tip) if tip else before
+    try:
+        is_new = merge_trees(objects, before, tip_tree, tree) != tip_tree
+    except Conflicts as conflicts:
+        message = f"changes kept meanwhile conflict with yours in {', '.join(conflicts.files)}: nothing is measured"
+        raise GoalseekError(
+            message, f"see what was kept: git diff {base[:12]} {repository.branch}", BAD_FINDING
+        ) from None
+    if not is_new:
+        raise GoalseekError("the tip of the climb has all of these edits", "edit on, then goalseek try", BAD_FINDING)
+    title = clean_title(title) or f"edits of {abbreviate([path.rpartition('/')[2] for path in edits])}"
+    message = with_trailers("\n\n".join(filter(None, (title, text))), Session=driver.name, Checkout=driver.checkout)
+    commit = objects.write_commit(tree, (base,), message, int(time.time()))
+    moves = [RefMove(f"{repository.try_ref}/{driver.session}", None, commit)]
+    moves += [RefMove(base_ref, None, base)] if old_base is None else []
+    repository.tries_folder.mkdir(exist_ok=True)
+    try:
+        repository.move(moves)
+    except RefMoved:  # another process of the session was quicker
+        raise GoalseekError(
+            "a try of this session is not decided yet", "goalseek wait shows its result", LOCKED
+        ) from None
+    return commit
+
+
+def request_of(commit: Commit) -> tuple[str, str, str]:
+    """Title, text and the name of the session of the try of this commit."""
+    title, _, rest = commit.message.partition("\n\n")
+    return title, rest.rpartition("\n\n")[0], commit.trailers.get("Session", "")
+
+
+def end_try(repository: Repository, record: IterationRecord) -> None:
+    """The try of this record waits no more; where it was kept, its checkout is in step with it.
+
+    Doing so again is harmless.
+    """
+    if not (trial := record.digests.get("try")):
+        return
+    sessions = [session for session, commit in repository.tries().items() if commit == trial]
+    if sessions:
+        checkout, is_kept = repository.load_commit(trial).trailers["Checkout"], record.outcome == Outcome.KEPT
+        refs = [_ref(repository, kind, checkout) for kind in ("tried", *(["base"] if is_kept else []))]
+        moves = [RefMove(ref, repository.resolve(ref), trial) for ref in refs]
+        repository.move([move for move in moves if move.before != trial])
+    for session in sessions:
+        repository.remove_try(session, trial)
+
+
+def bring_into_step(repository: Repository, scope: Scope, driver: Driver, commit: str, base: str) -> list[str]:
+    """Write the writable files of ``commit`` into the checkout, which is in step with ``base`` then; the changed paths.
+
+    Raises GoalseekError, and writes nothing, if a file would be lost: what is there must be in HEAD or in a try.
+    """
+    objects, base_ref = repository.objects, _ref(repository, "base", driver.checkout)
+    old_base = repository.resolve(base_ref)
+    tried = repository.resolve(_ref(repository, "tried", driver.checkout))
+    stored = [repository.head(), commit, *filter(None, (old_base, tried, repository.tries().get(driver.session)))]
+    trees = [TreeReader(objects, repository.tree_of(one)) for one in stored]
+    differences = objects.differences(tree_of_checkout(repository), repository.tree_of(commit))
+    writable = [each for each in differences if scope.kind(each.path) == "writable"]
+    lost = [
+        each.path for each in writable if each.before and all(tree.entry(each.path) != each.before for tree in trees)
+    ]
+    if lost:
+        message = f"neither HEAD nor your last try has what is in {abbreviate(lost)}: nothing is written"
+        raise GoalseekError(message, "goalseek try, or git commit, then this again", BAD_FINDING)
+    write_files(repository, {each.path: each.after for each in writable})
+    if old_base != base:
+        repository.move([RefMove(base_ref, old_base, base)])
+    return [each.path for each in writable]
+
+
+def find_record(manifest: ManifestFile, trial: str = "") -> IterationRecord | None:
+    """The record of the try, or of the newest one; None while it waits or is measured."""
+    tried = (record for record in History(manifest.results).newest_iterations() if "try" in record.digests)
+    return next((record for record in tried if trial in ("", record.digests["try"])), None)
+
+
+def find_iteration(manifest: ManifestFile, standing: Standing, run_id: str, trial: str) -> int | None:
+    """The iteration that has taken the try, and has no record; None before one has."""
+    for begun in under_way(manifest.runs, standing, run_id):
+        stored = Checkpoints(manifest.runs / f"{begun.iteration:04d}", None, run_id, begun.follows).stored()
+        if any(name.answer == "plan" and one.value.get("trial") == trial for name, one in stored.items()):
+            return begun.iteration
+    return None
+
+
+def _shared_with(repository: Repository, tip: str | None) -> str:
+    head = repository.head()
+    if tip is None:
+        return head
+    shared = repository.git("merge-base", "--all", head, tip).decode().split()
+    if not shared:
+        message = "HEAD shares no commit with the climb"
+        raise GoalseekError(message, f"git switch to a branch that does, for example {repository.branch}", BAD_FINDING)
+    return shared[0]
+
+
+def _ref(repository: Repository, kind: str, checkout: str) -> str:
+    return f"refs/goalseek/{repository.name}/{kind}/{checkout}"
+
+
+def _key(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,149 @@
+"""``goalseek try`` and ``goalseek wait``: edits of a checkout are measured like proposals, and nothing of the user's moves."""
+
+import json
+from pathlib import Path
+
+import pytest
+import tomli_w
+from project import FILES, MANIFEST, Project, answer, end_all, home, until
+
+WRITABLE = {"scope": {"writable": ["answer.json", "notes.txt"], "hidden": ["hidden/**"]}}
+WAITING = """\
+touch "$HOME/measuring"
+while grep -q wait notes.txt && [ ! -e "$HOME/go" ]; do sleep 0.05; done
+cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"
+"""
+FIRST = {**FILES, "notes.txt": "one\ntwo\nthree\nfour\nfive\n", "hidden/judge.sh": WAITING}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Project:
+    """A project whose manifest names no provider; its judge waits while ``notes.txt`` says so, until ``go`` is there."""
+    return Project.make(tmp_path / "p", files=FIRST, manifest=tomli_w.dumps({**MANIFEST, **WRITABLE}))
+
+
+def outcomes(project: Project) -> list[tuple[int, str, str]]:
+    return [(one["iteration"], one["outcome"], one["reason"]) for one in project.iterations()]
+
+
+def test_each_edit_is_measured_and_nothing_of_the_users_moves(
+    checkout: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "8a718ed2")
+    assert "no writable file has changed" in checkout.fail(1, "try")
+    checkout.write({"answer.json": answer(2), "other.txt": "dirty\n"})
+    said = checkout.fail(2, "try")
+    assert (
+        "nothing was measured: uncommitted changes outside scope.writable, perhaps part of the verifier: other.txt"
+        in said
+    )
+    assert "baseline --committed" in said and not checkout.git("for-each-ref", "refs/goalseek/demo/try")
+    checkout.git("stash", "push", "--quiet", "other.txt")
+    before = checkout.users()
+    printed = checkout.check("try", "two", "--why", "because")
+    assert printed.splitlines() == [
+        "iteration 1 kept: 2 beats 1 by 1",
+        "score 2 against 1",
+        "its author could read the hidden files: isolation.driver = open",
+        "next: edit on, then goalseek try",
+    ]
+    assert checkout.users() == before
+    checkout.write({"answer.json": answer(1.5), "other.txt": "dirty again\n"})
+    before = checkout.users()
+    assert checkout.run("try", "--exit-code").exit_code == 1
+    assert checkout.users() == before
+    assert outcomes(checkout) == [(0, "baseline", "measured"), (1, "kept", "better"), (2, "reverted", "worse")]
+    _, kept, reverted = checkout.iterations()
+    assert (kept["provider"], kept["model"], kept["isolation"]["driver"]) == ("driver", "claude 8a718ed2", "open")
+    assert kept["changed_files"] == ["answer.json"] and kept["hypothesis_summary"] == "two"
+    assert "because" in (checkout.run_folder(1) / "plan.md").read_text()
+    assert (
+        reverted["hypothesis_summary"] == "edits of answer.json"
+        and "driver" not in checkout.iterations()[0]["isolation"]
+    )
+    assert checkout.ask("try")["reason"] == "duplicate"
+    assert json.loads(checkout.check("--json", "wait", "2"))["seal"] == reverted["seal"]
+    assert "5 records, 0 differences" in checkout.check("audit")
+
+
+def test_what_was_kept_meanwhile_stays_and_what_conflicts_is_named(checkout: Project, tmp_path: Path) -> None:
+    other = Project(tmp_path / "other", tmp_path / "other")
+    checkout.git("worktree", "add", "--quiet", "--detach", str(other.top))
+    checkout.write({"answer.json": answer(2)})
+    checkout.check("try")
+    other.write({"notes.txt": "one\ntwo\nthree\nfour\nFIVE\n"})
+    assert outcomes(checkout)[-1][0] == 1
+    assert json.loads(other.check("--json", "try"))["reason"] == "tie"
+    other.write({"answer.json": answer(2, size=3)})
+    assert "conflict with yours in answer.json (contents): nothing is measured" in other.fail(1, "try")
+    assert len(checkout.iterations()) == 2 and len(other.iterations()) == 3
+    other.write({"answer.json": answer(1), "notes.txt": "ONE\ntwo\nthree\nfour\nfive\n"})
+    assert json.loads(other.check("--json", "try"))["metric"]["value"] == 2  # with what was kept meanwhile
+
+
+def test_past_its_wait_a_try_goes_on_and_a_second_one_is_told(checkout: Project) -> None:
+    checkout.write({"answer.json": answer(2), "notes.txt": "wait\n"})
+    ended = checkout.run("try", "--wait", "0.1s")
+    assert ended.exit_code == 75 and ended.stdout == "your try waits for its turn: goalseek wait\n"
+    assert "is not decided yet" in checkout.fail(4, "try")
+    until(lambda: (checkout.run_folder(1) / "candidate.json").exists())
+    ended = checkout.run("wait", "1", "--wait", "0.01s")
+    assert (
+        ended.exit_code == 75
+        and ended.stdout.startswith("iteration 1 is being measured")
+        and "goalseek wait 1" in ended.stdout
+    )
+    assert end_all(home())  # the process that measures is killed
+    home("go").touch()
+    assert checkout.check("wait", "1").startswith("iteration 1 kept: 2 beats 1")
+    assert outcomes(checkout) == [(0, "baseline", "measured"), (1, "kept", "better")]
+    assert checkout.check("wait") == checkout.check("wait", "1")
+    assert "no try in iteration 7 goes on" in checkout.fail(2, "wait", "7")
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_climb_at_work_takes_the_try_and_does_not_count_it(tmp_path: Path, jobs: str) -> None:
+    climb = Project.make(tmp_path / "p", files=FIRST, manifest=WRITABLE)
+    climb.set_moves(*({"files": {"answer.json": answer(score), "notes.txt": "wait\n"}} for score in (2, 3)))
+    running = climb.start_until(home("measuring"), "iterate", "-n", "2", "--jobs", jobs)
+    until(lambda: climb.run_folder(1).is_dir())
+    climb.write({"answer.json": answer(1, size=4)})
+    assert climb.run("try", "--wait", "0.2s").exit_code == 75
+    home("go").touch()
+    assert climb.check("wait").startswith("iteration ")
+    running.communicate(timeout=60)
+    until(lambda: len(climb.iterations()) == 4)
+    records = climb.iterations()
+    assert sorted(one["iteration"] for one in records) == [0, 1, 2, 3]
+    assert sorted(one["provider"] for one in records) == ["", "driver", "scripted", "scripted"]
+
+
+def test_the_checkout_gets_files_back_but_only_where_none_is_lost(checkout: Project) -> None:
+    checkout.write({"answer.json": answer(2)})
+    checkout.check("try")
+    checkout.write({"answer.json": answer(1.5)})
+    checkout.check("try")
+    checkout.write({"answer.json": answer(7), "other.txt": "mine\n"})
+    assert "has what is in answer.json: nothing is written" in checkout.fail(1, "try", "--restore")
+    checkout.write({"answer.json": answer(1.5)})
+    index = checkout.git("ls-files", "--stage")
+    assert checkout.check("try", "--restore") == "wrote the files of the incumbent, iteration 1: answer.json\n"
+    assert (checkout.top / "answer.json").read_text() == answer(2) and (
+        checkout.top / "other.txt"
+    ).read_text() == "mine\n"
+    assert checkout.git("ls-files", "--stage") == index
+    assert "no writable file has changed" in checkout.fail(1, "try")
+    checkout.check("try", "--from", "2")
+    assert (checkout.top / "answer.json").read_text() == answer(1.5)
+    checkout.write({"answer.json": answer(5)})
+    assert checkout.ask("try")["metric"]["value"] == 5
+
+
+def test_what_ends_the_climb_ends_the_try_in_words(checkout: Project) -> None:
+    with checkout.manifest.open("a") as file:
+        file.write("[limits]\niterations = 1\n")
+    checkout.write({"answer.json": answer(2)})
+    checkout.check("try")
+    checkout.write({"answer.json": answer(3)})
+    assert "nothing was measured: stopped at limits.iterations" in checkout.fail(1, "try")
+    assert len(checkout.iterations()) == 2
