@@ -8,6 +8,7 @@ at first what HEAD shares with the climb, then each try that was kept, or what w
 
 import hashlib
 import os
+import secrets
 import time
 from collections.abc import Mapping
 
@@ -84,7 +85,9 @@ def request_try(repository: Repository, scope: Scope, driver: Driver, title: str
     if not is_new:
         raise GoalseekError("the tip of the climb has all of these edits", "edit on, then goalseek try", BAD_FINDING)
     title = clean_title(title) or f"edits of {abbreviate([path.rpartition('/')[2] for path in edits])}"
-    message = with_trailers("\n\n".join(filter(None, (title, text))), Session=driver.name, Checkout=driver.checkout)
+    # Without the nonce, the same edits tried again within a second would be the same commit.
+    trailers = {"Session": driver.name, "Checkout": driver.checkout, "Nonce": secrets.token_hex(8)}
+    message = with_trailers("\n\n".join(filter(None, (title, text))), **trailers)
     commit = objects.write_commit(tree, (base,), message, int(time.time()))
     moves = [RefMove(f"{repository.try_ref}/{driver.session}", None, commit)]
     moves += [RefMove(base_ref, None, base)] if old_base is None else []

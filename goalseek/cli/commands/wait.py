@@ -45,11 +45,7 @@ def run(options: Options) -> int:
         else:
             if (record := _record_of(manifest, options.iteration)) is not None:
                 return print_result(options, record)
-            standing, run_id = load_standing(manifest), stop.read_pending_run(repository.own)
-            places = {
-                tries.find_iteration(manifest, standing, run_id or standing.run_id, one): one
-                for one in pending.values()
-            }
+            places = {_iteration_of(manifest, repository, one): one for one in pending.values()}
             trial = places.get(options.iteration)
         if trial is None:
             which = "of yours" if options.iteration is None else f"in iteration {options.iteration}"
@@ -77,11 +73,7 @@ def await_result(options: Options, manifest: ManifestFile, repository: Repositor
         if holder is None and (worker is None or code == LOCKED):
             worker = _start_worker(manifest)
         elif holder is None and code is not None:
-            repository.tries_folder.mkdir(parents=True, exist_ok=True)  # a refused first run removed it
-            for session, commit in repository.tries().items():
-                if commit == trial:
-                    repository.remove_try(session, trial)
-            raise _unmeasured_error(manifest, code)
+            raise _unmeasured_error(options, manifest, repository, trial, code)
         if time.monotonic() >= deadline:
             return _print_pending(options, manifest, repository, trial)
         time.sleep(_LOOK_SECONDS)
@@ -114,20 +106,35 @@ def _start_worker(manifest: ManifestFile) -> process.Helper:
     return process.detach(["-m", str(manifest.path), "iterate", "-n", "0"], manifest.logs / "detached.log")
 
 
-def _unmeasured_error(manifest: ManifestFile, code: int) -> GoalseekError:
-    picture = read_picture(manifest.state)
-    log = manifest.logs / "detached.log"
-    if code:  # the last error that it printed, with its hint
+def _unmeasured_error(
+    options: Options, manifest: ManifestFile, repository: Repository, trial: str, code: int
+) -> GoalseekError:
+    """Why who was to measure it ended; a try that no iteration has taken does not wait any more."""
+    picture, log = read_picture(manifest.state, is_held=False), manifest.logs / "detached.log"
+    why, hint = describe_end(picture.status, picture.stop_reason), picture.next
+    if code > 0:  # the last error that it printed, with its hint
         *_, said = f"\n{log.read_text('utf-8', 'replace')}".rpartition("\ngoalseek: ")
         why, _, hint = said.strip().partition("\n")
-        return GoalseekError(f"nothing was measured: {why}", hint.strip() or f"see {log}", code)
-    why = describe_end(picture.status, picture.stop_reason)
-    return GoalseekError(f"nothing was measured: {why}", picture.next, BAD_FINDING)
+    if (number := _iteration_of(manifest, repository, trial)) is not None:
+        then = options.with_manifest(f"goalseek wait {number} goes on")
+        return GoalseekError(
+            f"iteration {number} is not finished: {why}",
+            "\n  ".join(filter(None, (hint.strip(), then))),
+            max(code, BAD_FINDING),
+        )
+    repository.tries_folder.mkdir(parents=True, exist_ok=True)  # a refused first run removed it
+    for session in [session for session, commit in repository.tries().items() if commit == trial]:
+        repository.remove_try(session, trial)
+    return GoalseekError(f"nothing was measured: {why}", hint.strip() or f"see {log}", max(code, BAD_FINDING))
+
+
+def _iteration_of(manifest: ManifestFile, repository: Repository, trial: str) -> int | None:
+    standing, run_id = load_standing(manifest), stop.read_pending_run(repository.own)
+    return tries.find_iteration(manifest, standing, run_id or standing.run_id, trial)
 
 
 def _print_pending(options: Options, manifest: ManifestFile, repository: Repository, trial: str) -> int:
-    standing, run_id = load_standing(manifest), stop.read_pending_run(repository.own)
-    number = tries.find_iteration(manifest, standing, run_id or standing.run_id, trial)
+    number = _iteration_of(manifest, repository, trial)
     newest = (record for record in History(manifest.results).newest_iterations()) if manifest.results.exists() else ()
     usual = progress.median_iteration_seconds(newest)
     about = f"; an iteration usually takes {humanize.format_duration(usual)}" if usual is not None else ""
