@@ -20,6 +20,7 @@ _GROUPS = {  # a summary and an example of each, without the program's name
         "step": ("Run one phase of an iteration, then stop and name the next", "step"),
         "baseline": ("Pin the verifier of HEAD, and measure the incumbent with it", "baseline --from HEAD"),
         "status": ("Show the best and the last result, the cost and the next step", "status --watch"),
+        "brief": ("Tell whoever edits here what a prompt tells the agent", "brief --json"),
         "try": (
             "Measure your own edits, and keep them if they are a gain",
             "try 'a wider cache' --why 'misses cost most'",

@@ -16,9 +16,9 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.command_words import words_in
 from goalseek.manifest.tables import Limits, Manifest, Metric, VerifyCommand
 from goalseek.measurement.verifier import timeout_of
-from goalseek.phase_values import Context, PastIteration
+from goalseek.phase_values import Ahead, Context, PastIteration
 from goalseek.project.limits import budgets_of
-from goalseek.proposal.past_tries import count_json_bytes, rank_rejected
+from goalseek.proposal.past_tries import Archive, count_json_bytes, open_ideas, rank_rejected, read_crashes
 from goalseek.statistics.guards import describe_bounds, format_range
 from goalseek.statistics.noise import NoiseState, is_noisy, scale_of, spread
 from goalseek.statistics.noise_report import POWER
@@ -53,6 +53,44 @@ _READ_FROM = {
     "wall": "{} is its running time",
     "cpu": "{} is the processor time that it and its children take",
 }
+
+
+def describe_climb(
+    archive: Archive,
+    standing: Standing,
+    manifest: Manifest,
+    iteration: int,
+    program: str,
+    directions: tuple[str, ...],
+    ahead: tuple[Ahead, ...],
+) -> Context:
+    """The part of a context that the records and the manifest tell. ``standing`` is that of ``Standing.for_run``."""
+    assert standing.incumbent and standing.baseline and standing.best
+    limit = manifest.limits.stagnation
+    ending, crashed_in, last_crash = read_crashes(archive, standing)
+    return Context(
+        iteration=iteration,
+        attempt=standing.tried + sum(one.is_asked for one in ahead),
+        moment=0,
+        incumbent_commit=standing.incumbent.commit,
+        program=program,
+        commits=(),
+        incumbent_value=standing.incumbent.value,
+        baseline_value=standing.baseline.value,
+        best_value=standing.best.value,
+        stagnation=standing.stagnation,
+        flattened=limit is not None and standing.stagnation >= limit,
+        directions=directions,
+        crashes=standing.crashes,
+        common_ending=ending,
+        crashed_in=crashed_in,
+        last_crash=last_crash,
+        best_iteration=standing.best.iteration,
+        writable=manifest.scope.writable,
+        generated=manifest.scope.generated,
+        ideas=open_ideas(archive, ahead),
+        ahead=ahead,
+    )
 
 
 def make_brief(

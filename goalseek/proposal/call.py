@@ -29,7 +29,7 @@ from goalseek.project.project import PAUSE_SECONDS, Project
 from goalseek.project.stop import STOPPABLE_SECONDS, take_stop_request
 from goalseek.proposal.brief import make_brief
 from goalseek.proposal.launch import AgentLaunch
-from goalseek.proposal.past_tries import read_history
+from goalseek.proposal.past_tries import Archive, read_history
 from goalseek.proposal.prompt import Request, make_prompts, resume_prompt
 from goalseek.proposal.usage import UsageLog
 from goalseek.providers.answer import read_usage
@@ -70,10 +70,15 @@ class Briefing(Struct, frozen=True):
         return structs.replace(self, context=context, brief=brief, standing=standing)
 
 
+def archive_of(project: Project) -> Archive:
+    ledger = project.ledger
+    return Archive(ledger.standing, ledger.recent, ledger.history, ledger.repository, project.loaded.runs, ledger.seal)
+
+
 def brief_iteration(
     project: Project, config: Config, context: Context, standing: Standing, usage_log: UsageLog
 ) -> Briefing:
-    history = read_history(project, context.best_iteration, config.manifest, config.scope)
+    history = read_history(archive_of(project), context.best_iteration, config.manifest, config.scope)
     brief = make_brief(context, history, config.manifest, standing.for_run(project.run_id), config.scope)
     return Briefing(project, config, context, history, brief, usage_log, standing)
 

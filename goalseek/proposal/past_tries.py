@@ -8,18 +8,19 @@ import functools
 import re
 from collections.abc import Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from goalseek.git.objects import MissingObject, ObjectsFailed
 from goalseek.git.repository import Repository
 from goalseek.humanize import pluralize
-from goalseek.ledger.checkpoints import CheckpointName, read_sealed
+from goalseek.ledger.checkpoints import CheckpointName, Seal, read_sealed
+from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import CRASHED, Standing
 from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
 from goalseek.phase_values import Ahead, PastIteration
-from goalseek.project.project import Project
 from goalseek.records import PROVIDER_FAILED, IterationRecord
 from goalseek.statistics.stacking import ELIGIBLE
 from goalseek.values import Outcome, Reason, to_line
@@ -43,29 +44,43 @@ _SMALLEST_DIFF = 256
 _PATCH_BYTES = 64 * 1024
 
 
-def read_history(project: Project, best_iteration: int, manifest: Manifest, scope: Scope) -> tuple[PastIteration, ...]:
+class Archive(Struct, frozen=True):
+    """What past tries are read from, newest first. Without ``seal``, for readers, seals are believed."""
+
+    standing: Standing
+    recent: Sequence[IterationRecord]
+    history: History
+    repository: Repository
+    runs: Path
+    seal: Seal | None = None
+
+    def run_folder(self, record: IterationRecord) -> Path:
+        return self.runs / f"{record.iteration:04d}"
+
+
+def read_history(archive: Archive, best_iteration: int, manifest: Manifest, scope: Scope) -> tuple[PastIteration, ...]:
     """The recent tries under the present ruler, newest first, always with the best one; a failed provider is no try.
 
     The newest have their plans' ideas, the nearest misses their diffs, except stacks; hidden files are in none.
     """
-    standing = project.standing
-    recent = (record for record in project.ledger.recent if record.epoch == standing.epoch)
+    standing = archive.standing
+    recent = (record for record in archive.recent if record.epoch == standing.epoch)
     records = [record for record in recent if record.reason not in PROVIDER_FAILED]
     if best_iteration not in [record.iteration for record in records]:
-        best = project.ledger.history.iteration(best_iteration)
+        best = archive.history.iteration(best_iteration)
         records += [best] if best else []
     is_visible = scope.seen_by("agent")
     tries = []
     for index, record in enumerate(records):
         idea = ""
         if index < _IDEAS_READ:
-            plan = _stored_plan(project, record)
-            idea = str((plan if plan.get("title") else _stored(project, record, "change")).get("text") or "")
+            plan = _stored_plan(archive, record)
+            idea = str((plan if plan.get("title") else _stored(archive, record, "change")).get("text") or "")
         past = past_try(record, manifest.commands, (manifest.metric, *manifest.guard), idea)
         if standing.incumbent and record.base_commit_hash:
             past = structs.replace(past, of_incumbent=record.base_commit_hash == standing.incumbent.commit)
         by = standing.taken_back.get(past.iteration)
-        if by is not None and (revert := project.ledger.history.iteration(by)):
+        if by is not None and (revert := archive.history.iteration(by)):
             why = f"{past.why}; iteration {by} took it back: {revert.why}"
             past = structs.replace(past, why=why, is_taken_back=True)
         tries.append(structs.replace(past, changed_files=tuple(filter(is_visible, past.changed_files))))
@@ -73,7 +88,7 @@ def read_history(project: Project, best_iteration: int, manifest: Manifest, scop
     nearest = [past for past, _ in rank_rejected(tries) if not by_iteration[past.iteration].stacked][:_DIFFS_READ]
     diffs = {}
     for past in nearest:
-        patch = _read_patch(project, by_iteration[past.iteration])
+        patch = _read_patch(archive, by_iteration[past.iteration])
         diffs[past.iteration] = visible_patch(patch, past.changed_files)
     shown = share_room(diffs)
     return tuple(structs.replace(past, diff=shown.get(past.iteration, "")) for past in tries)
@@ -100,14 +115,14 @@ def rank_rejected(tries: Sequence[PastIteration]) -> list[tuple[PastIteration, b
     return sorted(rows, key=rank)
 
 
-def _read_patch(project: Project, record: IterationRecord) -> bytes:
+def _read_patch(archive: Archive, record: IterationRecord) -> bytes:
     """From git, or else from its run folder; b"" if both are gone."""
     base, tree = record.base_commit_hash or record.parent_commit_hash, record.tree_hash
     if base and tree:
         with contextlib.suppress(MissingObject, ObjectsFailed):
-            return _git_patch(project.repository, base, tree)
+            return _git_patch(archive.repository, base, tree)
     with contextlib.suppress(OSError):
-        return _beginning((project.run_folder(record.iteration) / "changes.diff").read_bytes())
+        return _beginning((archive.run_folder(record) / "changes.diff").read_bytes())
     return b""
 
 
@@ -218,27 +233,27 @@ def common_ending(texts: Sequence[str], max_lines: int = 20, max_bytes: int = 20
     return "\n".join(reversed(ending)).strip("\n")
 
 
-def read_crashes(project: Project, standing: Standing) -> tuple[str, int, str]:
+def read_crashes(archive: Archive, standing: Standing) -> tuple[str, int, str]:
     """The common ending of the present row of crashes, the last crash's iteration (0 for none), and its output."""
-    tries = (record for record in project.ledger.recent if record.epoch == standing.epoch)
+    tries = (record for record in archive.recent if record.epoch == standing.epoch)
     made = (record for record in tries if record.reason not in PROVIDER_FAILED)
     crashed = (record for record in islice(made, max(standing.crashes, _CRASH_AGE)) if record.reason in CRASHED)
     newest = list(islice(crashed, max(standing.crashes, 1)))
     if not newest:
         return "", 0, ""
-    outputs = [_crash_output(project, record) for record in newest]
+    outputs = [_crash_output(archive, record) for record in newest]
     endings = list(filter(None, outputs))
     return common_ending(endings) if len(endings) > 1 else "", newest[0].iteration, outputs[0]
 
 
-def open_ideas(project: Project, ahead: Sequence[Ahead]) -> tuple[str, ...]:
+def open_ideas(archive: Archive, ahead: Sequence[Ahead]) -> tuple[str, ...]:
     """The ideas that plans noted for later and nobody has tried; the newest last."""
-    tries = [record for record in project.ledger.recent if record.outcome != Outcome.BASELINE][:_IDEAS_READ]
+    tries = [record for record in archive.recent if record.outcome != Outcome.BASELINE][:_IDEAS_READ]
     newest = tries[:1] if tries and tries[0].benches is None else tries  # at once, none knows the others' ideas
     noted: list[str] = []
     for record in reversed(newest):
-        noted += _stored(project, record, "context").get("ideas") or ()
-        noted += _stored_plan(project, record).get("later") or ()
+        noted += _stored(archive, record, "context").get("ideas") or ()
+        noted += _stored_plan(archive, record).get("later") or ()
     tried = (*(record.hypothesis_summary for record in newest), *(one.title for one in ahead))
     titles = [_words_of(title) for title in tried]
 
@@ -252,18 +267,18 @@ def _words_of(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()))
 
 
-def _stored_plan(project: Project, record: IterationRecord) -> dict[str, Any]:
-    return _stored(project, record, "plan") or _stored(project, record, "plan", 2)  # the answer after one without any
+def _stored_plan(archive: Archive, record: IterationRecord) -> dict[str, Any]:
+    return _stored(archive, record, "plan") or _stored(archive, record, "plan", 2)  # the answer after one without any
 
 
-def _stored(project: Project, record: IterationRecord, answer: str, number: int = 1) -> dict[str, Any]:
-    folder, seal = project.run_folder(record.iteration), project.ledger.seal
-    return read_sealed(folder / f"{CheckpointName(answer, number)}.json", seal).get("value") or {}
+def _stored(archive: Archive, record: IterationRecord, answer: str, number: int = 1) -> dict[str, Any]:
+    path = archive.run_folder(record) / f"{CheckpointName(answer, number)}.json"
+    return read_sealed(path, archive.seal).get("value") or {}
 
 
-def _crash_output(project: Project, record: IterationRecord) -> str:
+def _crash_output(archive: Archive, record: IterationRecord) -> str:
     for number in range(len(record.attempts) + 1, 0, -1):
-        if _stored(project, record, "candidate", number).get("commit") == record.commit_hash:
-            failure = _stored(project, record, "evidence", number).get("failure") or {}
+        if _stored(archive, record, "candidate", number).get("commit") == record.commit_hash:
+            failure = _stored(archive, record, "evidence", number).get("failure") or {}
             return str(failure.get("printed") or "")
     return ""

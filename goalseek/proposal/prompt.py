@@ -4,6 +4,7 @@ Text by others stands between two lines with the call's nonce, marked as data; n
 """
 
 import functools
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, Edit, Plan
 from goalseek.proposal.brief import RUN_IT_TOO
 from goalseek.providers.answer import clean_title
-from goalseek.providers.prompt_templates import Templates, fill_template
+from goalseek.providers.prompt_templates import Templates, brief_template, fill_template
 
 MAX_DIFF_BYTES = 64 * 1024
 _FILES_LIMIT = 60
+_BRIEF_HISTORY_BYTES = 4 * 1024
 _PATH_LENGTH = 300
 
 
@@ -93,6 +95,14 @@ def make_prompts(
         values |= {"writable": _text(texts.resumed_writable()), "problem": _text(texts.problem(is_resumed=True))}
         resumed = fill(template.resumed)
     return Prompts(fresh, resumed, values["files"])
+
+
+def brief_text(manifest: Manifest, context: Context, brief: dict[str, Any]) -> str:
+    """The brief in words, for somebody who edits in a checkout."""
+    values = {"manifest": manifest, "context": context, "brief": brief, "unit": manifest.metric.unit, "review": None}
+    how = {"run_it_too": RUN_IT_TOO, "history_bytes": _BRIEF_HISTORY_BYTES}
+    texts = _value_texts(Request("brief"), secrets.token_hex(3).upper(), **values, **how)
+    return fill_template(brief_template(), _Values(texts))
 
 
 def resume_prompt(request: Request, nonce: str, edits: tuple[Edit, ...] | None) -> str:

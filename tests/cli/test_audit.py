@@ -366,7 +366,7 @@ WRITERS = {
         *("promote --ablate --branch needed", "prune --keep 1", "report --settle -o night.html", "audit --rebuild"),
     ],
 }
-WRITE_NO_RECORD = {"completion", "demo", "doctor", "help", "init", "log", "manifest", "show", "status"}
+WRITE_NO_RECORD = {"brief", "completion", "demo", "doctor", "help", "init", "log", "manifest", "show", "status"}
 
 
 def reverted_climb(top: Path) -> Project:

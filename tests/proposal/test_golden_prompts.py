@@ -7,7 +7,6 @@ import itertools
 import json
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.manifest import tables
 from goalseek.phase_values import Ahead, Context, PastIteration, Plan, VisibleFile
 from goalseek.proposal.brief import make_brief
-from goalseek.proposal.past_tries import read_history
+from goalseek.proposal.past_tries import Archive, read_history
 from goalseek.proposal.prompt import Problem, Prompts, Request, ReviewSubject, make_prompts
 from goalseek.providers.prompt_templates import load_templates
 from goalseek.statistics.noise import NoiseState, TimedRun
@@ -92,12 +91,12 @@ SEEN = {2: "held back 10% of the training data: 0.9142 with 64, 0.913 with 16 (t
 def history(runs: Path) -> tuple[PastIteration, ...]:
     """The tries of the night, newest first; ``runs`` has what is left of the run folders."""
     for number, text in IDEAS.items():
-        folder = runs / str(number)
+        folder = runs / f"{number:04d}"
         folder.mkdir()
         stored = {"value": {"title": "t", "text": text}, "seal": ""}
         (folder / "plan.json").write_text(json.dumps(stored))
     for number, hunks in DIFFS.items():
-        folder = runs / str(number)
+        folder = runs / f"{number:04d}"
         folder.mkdir(exist_ok=True)
         parts = zip(("train.py", "judge/labels.txt"), hunks, strict=False)
         text = "".join(
@@ -116,12 +115,9 @@ def history(runs: Path) -> tuple[PastIteration, ...]:
         metric = structs.replace(record.metric, value=value, delta=gain, needed=needed)
         seen = SEEN.get(number, "")
         records.append(structs.replace(record, metric=metric, changed_files=files, changed_loc=4 * number, tried=seen))
-    project: Any = SimpleNamespace(
-        standing=Standing(epoch=0),
-        ledger=SimpleNamespace(recent=records, seal=None),
-        run_folder=lambda n: runs / str(n),
-    )
-    return read_history(project, 1, MANIFEST, build_scope("", MANIFEST.scope))
+    nothing: Any = None
+    archive = Archive(Standing(epoch=0), records, nothing, nothing, runs)
+    return read_history(archive, 1, MANIFEST, build_scope("", MANIFEST.scope))
 
 
 def prompts(

@@ -28,6 +28,8 @@ SCORE = VerifyCommand(run="python score.py", name="score", sees="hidden")
 BOTH = replace(SCORE, sees="both")
 LINES = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=30)
 
+NOTHING_ELSE: Any = (None, None)  # neither history nor repository
+
 
 @pytest.mark.parametrize("reason", CRASHED)
 @pytest.mark.parametrize("last", [SCORE, BOTH])
@@ -150,10 +152,8 @@ def test_crashes_that_end_alike_are_told_unless_somebody_changed_their_output(ag
 def test_a_crash_is_told_only_while_one_of_the_last_five_tries_crashed() -> None:
     def told(*reasons: str) -> int:
         tries = [iteration(40 - age, 40 - age, "reverted", reason) for age, reason in enumerate(reasons)]
-        project: Any = SimpleNamespace(
-            ledger=SimpleNamespace(recent=tries, seal=None), run_folder=lambda number: Path("/nowhere") / str(number)
-        )
-        return past_tries.read_crashes(project, Standing(epoch=0))[1]
+        archive = past_tries.Archive(Standing(epoch=0), tries, *NOTHING_ELSE, Path("/nowhere"))
+        return past_tries.read_crashes(archive, archive.standing)[1]
 
     assert told(*["worse"] * 4, "verify_failed", "no_metric") == 36
     assert told(*["worse"] * 5, "verify_failed") == 0
@@ -284,15 +284,11 @@ def test_what_tries_others_together_is_no_diff_of_its_own(tmp_path: Path) -> Non
         iteration(0, 0, "baseline", "measured"),
     ]
     for number in (1, 2, 3):
-        (tmp_path / str(number)).mkdir()
-        (tmp_path / str(number) / "changes.diff").write_text(f"diff --git a/a.py b/a.py\n+{number}\n")
-    project: Any = SimpleNamespace(
-        standing=Standing(epoch=0),
-        ledger=SimpleNamespace(recent=records, seal=None),
-        run_folder=lambda number: tmp_path / str(number),
-    )
+        (tmp_path / f"{number:04d}").mkdir()
+        (tmp_path / f"{number:04d}" / "changes.diff").write_text(f"diff --git a/a.py b/a.py\n+{number}\n")
+    archive = past_tries.Archive(Standing(epoch=0), records, *NOTHING_ELSE, tmp_path)
     manifest: Any = SimpleNamespace(commands=(SCORE,), metric=Guard(name="m"), guard=())
-    tries = read_history(project, 0, manifest, build_scope("", ScopeTable(writable=("a.py",))))
+    tries = read_history(archive, 0, manifest, build_scope("", ScopeTable(writable=("a.py",))))
     assert [attempt.diff[-2:] for attempt in tries] == ["", "+2", "+1", ""]
 
 
@@ -326,7 +322,7 @@ def test_ideas_of_iterations_side_by_side_are_told_together(monkeypatch: pytest.
     for benches, ideas in ((2, ("Warm up", "Cosine decay", "Less dropout")), (None, ("Warm up", "Less dropout"))):
         newest = iteration(9, 2, "kept", "better", benches=benches, hypothesis_summary="A wider net, of 64")
         recent = [newest, iteration(8, 3, "reverted", "worse"), iteration(7, 0, "baseline", "measured")]
-        project = SimpleNamespace(ledger=SimpleNamespace(recent=recent))
-        assert past_tries.open_ideas(project, ()) == ideas  # type: ignore[arg-type]
+        archive = past_tries.Archive(Standing(epoch=0), recent, *NOTHING_ELSE, Path("/nowhere"))
+        assert past_tries.open_ideas(archive, ()) == ideas
         ahead = (Ahead(10), Ahead(11, "Now less dropout"))
-        assert past_tries.open_ideas(project, ahead) == ideas[:-1]  # type: ignore[arg-type]
+        assert past_tries.open_ideas(archive, ahead) == ideas[:-1]

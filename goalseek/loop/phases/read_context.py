@@ -4,13 +4,16 @@ import time
 from collections.abc import Sequence
 from itertools import islice
 
+from msgspec import structs
+
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import commit_lines
 from goalseek.ledger.artifacts import describe_environment, write_git_state
 from goalseek.ledger.standing import Standing
 from goalseek.loop.iteration import Iteration
 from goalseek.phase_values import MAX_VISIBLE_FILES, Ahead, Context, Played, VisibleFile
-from goalseek.proposal.past_tries import open_ideas, read_crashes
+from goalseek.proposal.brief import describe_climb
+from goalseek.proposal.call import archive_of
 from goalseek.statistics.rotation import Turn
 from goalseek.workspace import hidden_files
 from goalseek.workspace.checkout import Checkout
@@ -33,34 +36,17 @@ def gather_context(iteration: Iteration, turn: Turn | None = None) -> Context:
     """``turn`` is that of its proposal, if there is one; without one, the ruler may have changed."""
     project, config, workspace = iteration.project, iteration.config, iteration.workspace
     standing = iteration.standing.for_run(project.run_id)
-    assert standing.incumbent and standing.baseline and standing.best
-    limit = config.manifest.limits.stagnation
-    ending, crashed_in, last_crash = read_crashes(project, standing)
-    return Context(
-        iteration=iteration.number,
-        attempt=standing.tried + sum(one.is_asked for one in iteration.ahead),
+    told = tuple(direction.text for direction in config.directions if direction.holds_at(iteration.number))
+    context = describe_climb(
+        archive_of(project), standing, config.manifest, iteration.number, config.program, told, iteration.ahead
+    )
+    return structs.replace(
+        context,
         moment=int(time.time()),
-        incumbent_commit=standing.incumbent.commit,
-        incumbent_value=standing.incumbent.value,
-        baseline_value=standing.baseline.value,
-        best_value=standing.best.value,
-        stagnation=standing.stagnation,
-        flattened=limit is not None and standing.stagnation >= limit,
-        program=config.program,
-        directions=tuple(direction.text for direction in config.directions if direction.holds_at(iteration.number)),
         files=workspace.cached("visible", lambda: visible_files(workspace.tree, config.scope)),
         files_total=len(workspace.tree.entries),
         commits=_write_artifacts(iteration),
-        crashes=standing.crashes,
-        common_ending=ending,
-        crashed_in=crashed_in,
-        last_crash=last_crash,
-        best_iteration=standing.best.iteration,
-        writable=config.manifest.scope.writable,
-        generated=config.manifest.scope.generated,
-        ideas=open_ideas(project, iteration.ahead),
         played=played(standing, iteration.ahead),
-        ahead=iteration.ahead,
         turn=turn.names if turn else (),
         turn_note=f"it is the turn of {turn.in_words()}" if turn and turn.is_new else "",
     )
