@@ -8,6 +8,7 @@ _GROUPS = {  # a summary and an example of each, without the program's name
     "start": {
         "init": ("Ask a few questions, measure once and write the manifest", "init --template python"),
         "doctor": ("Check the project before a long run, and suggest corrections", "doctor --quick"),
+        "skill": ("Teach the coding agents on this machine how to use goalseek", "skill install --project"),
         "demo": ("Climb in a fresh repository from an example: no key, no network", "demo digits -n 8"),
         "noise": ("Show how much the metric varies when nothing changes", "noise -n 10"),
         "help": ("Show a page of the guide, or explain a key of the manifest", "help scope.share"),

@@ -29,6 +29,7 @@ from goalseek.providers import fallback, registry
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.provider import Call, LaunchSpec, Provider, WritableFile
+from goalseek.providers.skills import outdated_note
 from goalseek.sandbox import environment, executables, level
 from goalseek.values import Finding, StopReason
 from goalseek.workspace.scope import Scope
@@ -289,6 +290,12 @@ def finding_of(error: GoalseekError, place: str) -> Finding:
     return Finding("wrong", error.message, error.hint, place)
 
 
+def check_skills(subject: Subject) -> Iterator[Finding]:
+    if note := outdated_note(subject.project.repository.top):
+        text, _, remedy = note.rpartition(": ")
+        yield Finding("note", text, remedy)
+
+
 class Check(Struct, frozen=True):
     place: str  # its name in the output of ``doctor``
     find: Callable[[Subject], Iterable[Finding]]
@@ -325,6 +332,7 @@ CHECKS = (
     Check("trees", project_checks.check_room_for_trees, ("doctor", "iterate")),
     Check("provider", check_provider, ("doctor", "iterate")),
     Check("provider", check_programs, ("doctor",)),
+    Check("skills", check_skills, ("doctor",)),
     Check("trees", project_checks.check_trees, ("doctor",)),
 )
 

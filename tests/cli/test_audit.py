@@ -366,7 +366,19 @@ WRITERS = {
         *("promote --ablate --branch needed", "prune --keep 1", "report --settle -o night.html", "audit --rebuild"),
     ],
 }
-WRITE_NO_RECORD = {"brief", "completion", "demo", "doctor", "help", "init", "log", "manifest", "show", "status"}
+WRITE_NO_RECORD = {
+    "brief",
+    "completion",
+    "demo",
+    "doctor",
+    "help",
+    "init",
+    "log",
+    "manifest",
+    "show",
+    "skill",
+    "status",
+}
 
 
 def reverted_climb(top: Path) -> Project:

@@ -12,6 +12,7 @@ from goalseek.humanize import abbreviate
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile, base_of, make_log_folders
 from goalseek.project import opening, paths, tries
+from goalseek.providers.skills import outdated_note
 from goalseek.values import Outcome
 from goalseek.workspace.scope import Scope, manifest_scope
 
@@ -34,6 +35,8 @@ def run(options: Options) -> int:
     make_log_folders(manifest)  # goalseek's own files are no part of the checkout
     with opening.open_repository(loaded) as repository:
         scope = manifest_scope(loaded, loaded.manifest, folder_prefix(repository.top, base_of(loaded, repository.top)))
+        if note := outdated_note(repository.top):
+            options.print_message(f"note: {note}")
         driver = tries.find_driver(repository, os.environ)
         if options.restore or options.source is not None:
             if options.summary or options.why:
