@@ -16,7 +16,7 @@ from goalseek.disk import add_own, remove_if_exists, remove_own
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
 from goalseek.git.command import git, git_as_user
 from goalseek.git.objects import Entry, Objects, alternates
-from goalseek.git.paths import quote_path
+from goalseek.git.paths import SYMLINK, quote_path
 from goalseek.git.repository import Repository
 from goalseek.process import CompletedProgram, is_alive
 from goalseek.values import StopReason
@@ -191,6 +191,28 @@ def _output_text(answer: CompletedProgram) -> str:
 
 
 _OVERRIDES = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.splitIndex=false", "core.untrackedCache=false")
+
+
+def unseen_files(repository: Repository, seen: Mapping[str, Entry | None]) -> list[str]:
+    """Paths of the checkout that have something else than ``tree_of_checkout`` saw there: an ignored file, say."""
+    unseen, regular = list[str](), list[str]()
+    for path, entry in seen.items():
+        place = repository.top / path
+        folders = place.parents[: path.count("/")]
+        is_in_the_way = any(
+            os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()) for folder in folders
+        )
+        if is_in_the_way or (entry is None and os.path.lexists(place)):
+            unseen.append(path)
+        elif entry and entry.mode != SYMLINK and os.path.lexists(place):
+            regular.append(path)
+    if regular:  # git add passes over files that the user told it to take for unchanged
+        answer = repository.git_as_user("hash-object", "--", *regular)
+        hashes = [*answer.stdout.decode().split(), *[""] * len(regular)]  # it ends at a folder
+        unseen += [
+            path for path, found in zip(regular, hashes, strict=False) if (entry := seen[path]) and found != entry.blob
+        ]
+    return unseen
 
 
 def write_files(repository: Repository, entries: Mapping[str, Entry | None]) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from goalseek.errors import BAD_FINDING, LOCKED, UNFIT, GoalseekError
-from goalseek.git.as_user import tree_of_checkout, write_files
+from goalseek.git.as_user import tree_of_checkout, unseen_files, write_files
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import TreeReader
 from goalseek.git.repository import Commit, RefMove, RefMoved, Repository, with_trailers
@@ -139,6 +139,7 @@ def bring_into_step(repository: Repository, scope: Scope, driver: Driver, commit
     lost = [
         each.path for each in writable if each.before and all(tree.entry(each.path) != each.before for tree in trees)
     ]
+    lost += unseen_files(repository, {each.path: each.before for each in writable})
     if lost:
         message = f"neither HEAD nor your last try has what is in {abbreviate(lost)}: nothing is written"
         raise GoalseekError(message, "goalseek try, or git commit, then this again", BAD_FINDING)

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -175,3 +177,42 @@ def test_who_ends_early_leaves_what_was_begun_to_the_next(checkout: Project) -> 
     checkout.check("decline", "2")
     assert checkout.ask("wait", "2")["reason"] == "declined"
     assert outcomes(checkout) == [(0, "baseline", "measured"), (1, "kept", "better"), (2, "reverted", "declined")]
+
+
+def put_a_folder(top: Path) -> None:
+    (top / "answer.json").unlink()
+    (top / "answer.json").mkdir()
+    (top / "answer.json" / "ignored").write_text("mine")
+
+
+def put_an_ignored_file(top: Path) -> None:
+    (top / "lib" / "new.txt").write_text("mine")
+
+
+def put_a_link(top: Path) -> None:
+    (top / "elsewhere").mkdir()
+    (top / "lib").symlink_to("elsewhere")
+
+
+def put_a_silent_edit(top: Path) -> None:
+    subprocess.run(["git", "update-index", "--assume-unchanged", "answer.json"], cwd=top, check=True)
+    (top / "answer.json").write_text("mine")
+
+
+@pytest.mark.parametrize("put", [put_a_folder, put_an_ignored_file, put_a_link, put_a_silent_edit])
+def test_what_git_does_not_see_is_not_overwritten_either(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    scope = {"scope": {"writable": ["answer.json", "lib/**"], "hidden": ["hidden/**"]}}
+    files = {**FILES, ".gitignore": "ignored\n", "lib/old.txt": "old\n"}
+    project = Project.make(tmp_path / "p", files=files, manifest=tomli_w.dumps({**MANIFEST, **scope}))
+    project.write({"answer.json": answer(2), "lib/new.txt": "new\n"})
+    project.check("try")
+    project.write({"answer.json": answer(1)})
+    for name in ("new.txt", "old.txt"):
+        (project.top / "lib" / name).unlink()
+    if put is put_a_link:
+        (project.top / "lib").rmdir()
+    (project.top / ".git" / "info" / "exclude").write_text("new.txt\n")
+    put(project.top)
+    before = project.users()
+    assert "nothing is written" in project.fail(1, "try", "--restore")
+    assert project.users() == before

@@ -22,6 +22,11 @@ from many import AT_ONCE, Calls, assert_sound_at_end, go_on, many
 from project import Project, copy_folder, ended, held_out, home
 from taking_back import part
 
+from goalseek.manifest.loading import load
+from goalseek.project.opening import open_repository
+from goalseek.project.tries import find_driver, request_try
+from goalseek.workspace.scope import manifest_scope
+
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("same_dates")]
 
 ITERATE = ("iterate", "--forever")
@@ -108,6 +113,18 @@ def taken_back() -> Project:
     return taking_back.climb(home("repository"), part("a", 2), part("b", 3), part("c", 5))
 
 
+def tried() -> Project:
+    """Two tries wait, of which the second conflicts with the first, and a third that is worse."""
+    project = begun(climb(limits={}))
+    loaded = load(project.manifest)
+    scope = manifest_scope(loaded, loaded.manifest, "")
+    for session, score in (("a", 2), ("b", 3), ("c", 0)):
+        project.write({"answer.json": f'{{"score": {score}}}\n'})
+        with open_repository(loaded) as repository:
+            request_try(repository, scope, find_driver(repository, {"CODEX_THREAD_ID": session}), f"by {session}", "")
+    return project
+
+
 @dataclass(frozen=True)
 class Climb:
     """``more``: a pattern of effects that are places too, the first of each name; ``done``: what says it was done.
@@ -133,6 +150,7 @@ CLIMBS = {
     "settle": Climb(settled),
     "holdout": Climb(looked_at),
     "rotate": Climb(rotated),
+    "try": Climb(tried, (("iterate", "-n", "0"),), more="", every=3),
     "approve": Climb(
         lambda: begun(climb(scores(2), scores(3), approve={"before": "kept"})),
         (ITERATE, ("approve", "1"), ITERATE, ("decline", "2"), ITERATE),
