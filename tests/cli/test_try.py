@@ -90,6 +90,7 @@ def test_what_was_kept_meanwhile_stays_and_what_conflicts_is_named(checkout: Pro
 
 def test_past_its_wait_a_try_goes_on_and_a_second_one_is_told(checkout: Project) -> None:
     checkout.write({"answer.json": answer(2), "notes.txt": "wait\n"})
+    assert "--wait: " in checkout.fail(2, "try", "--wait", "soon")
     ended = checkout.run("try", "--wait", "0.1s")
     assert ended.exit_code == 75 and ended.stdout == "your try waits for its turn: goalseek wait\n"
     assert "is not decided yet" in checkout.fail(4, "try")

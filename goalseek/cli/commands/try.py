@@ -3,7 +3,7 @@
 import os
 
 from goalseek.cli.commands.show import find_record
-from goalseek.cli.commands.wait import add_wait_options, await_result
+from goalseek.cli.commands.wait import add_wait_options, await_result, wait_seconds
 from goalseek.cli.options import Options, Parser, add_why_option
 from goalseek.errors import GoalseekError
 from goalseek.git.paths import folder_prefix, quote_path
@@ -29,6 +29,7 @@ def arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> int:
+    seconds = wait_seconds(options)  # before anything is requested
     loaded = options.load_manifest()
     manifest = paths.manifest_of_running_climb(loaded)
     opening.refuse_missing_home(manifest)
@@ -46,7 +47,7 @@ def run(options: Options) -> int:
             _restore(options, manifest, repository, scope, driver)
             return 0
         trial = tries.request_try(repository, scope, driver, options.summary, options.why)
-        return await_result(options, manifest, repository, trial)
+        return await_result(options, manifest, repository, trial, seconds)
 
 
 def _restore(

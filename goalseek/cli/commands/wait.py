@@ -34,6 +34,7 @@ def add_wait_options(parser: Parser) -> None:
 
 
 def run(options: Options) -> int:
+    seconds = wait_seconds(options)
     manifest = paths.manifest_of_running_climb(options.load_manifest())
     with opening.open_repository(manifest) as repository:
         pending = repository.tries()
@@ -50,18 +51,22 @@ def run(options: Options) -> int:
         if trial is None:
             which = "of yours" if options.iteration is None else f"in iteration {options.iteration}"
             raise GoalseekError(f"no try {which} goes on", "goalseek log --last 5 lists what was measured")
-        return await_result(options, manifest, repository, trial)
+        return await_result(options, manifest, repository, trial, seconds)
 
 
-def await_result(options: Options, manifest: ManifestFile, repository: Repository, trial: str) -> int:
+def wait_seconds(options: Options) -> float:
+    try:
+        return humanize.parse_duration(options.wait)
+    except ValueError as error:
+        raise GoalseekError(f"--wait: {error}", "--wait 100s") from None
+
+
+def await_result(options: Options, manifest: ManifestFile, repository: Repository, trial: str, seconds: float) -> int:
     """Print the result of a try, 75 if it is not there in time. Where nobody is at work, starts who measures it.
 
     Raises GoalseekError, and takes the try back, if that ends without measuring it.
     """
-    try:
-        deadline = time.monotonic() + humanize.parse_duration(options.wait)
-    except ValueError as error:
-        raise GoalseekError(f"--wait: {error}", "--wait 100s") from None
+    deadline = time.monotonic() + seconds
     worker: process.Helper | None = None
     size = -1
     while True:
