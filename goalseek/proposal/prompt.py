@@ -16,7 +16,7 @@ from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, Edit, Plan
 from goalseek.proposal.brief import RUN_IT_TOO
 from goalseek.providers.answer import clean_title
-from goalseek.providers.prompt_templates import Templates, brief_template, fill_template
+from goalseek.providers.prompt_templates import Templates, fill_template
 
 MAX_DIFF_BYTES = 64 * 1024
 _FILES_LIMIT = 60
@@ -102,7 +102,7 @@ def brief_text(manifest: Manifest, context: Context, brief: dict[str, Any]) -> s
     values = {"manifest": manifest, "context": context, "brief": brief, "unit": manifest.metric.unit, "review": None}
     how = {"run_it_too": RUN_IT_TOO, "history_bytes": _BRIEF_HISTORY_BYTES}
     texts = _value_texts(Request("brief"), secrets.token_hex(3).upper(), **values, **how)
-    return fill_template(brief_template(), _Values(texts))
+    return fill_template(Path(__file__).with_name("brief.md").read_text("utf-8"), _Values(texts))
 
 
 def resume_prompt(request: Request, nonce: str, edits: tuple[Edit, ...] | None) -> str:

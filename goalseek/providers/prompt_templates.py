@@ -81,15 +81,8 @@ def load_templates(folder: Path | None) -> Templates:
 
 @functools.cache
 def _package_templates() -> Templates:
-    return {phase: _parse(_package_text(phase)) for phase in PHASES}
-
-
-def brief_template() -> str:
-    return _package_text("brief")
-
-
-def _package_text(name: str) -> str:
-    return resources.files("goalseek").joinpath("providers", "prompts", f"{name}.md").read_text("utf-8")
+    folder = resources.files("goalseek").joinpath("providers", "prompts")
+    return {phase: _parse(folder.joinpath(f"{phase}.md").read_text("utf-8")) for phase in PHASES}
 
 
 def _parse(text: str) -> Template:
