@@ -68,12 +68,14 @@ def await_result(options: Options, manifest: ManifestFile, repository: Repositor
     """
     deadline = time.monotonic() + seconds
     worker: process.Helper | None = None
+    record: IterationRecord | None = None
     size = -1
     while True:
         holder = locks.lock_holder(repository.own)  # first: who ends after this look has left a record
         code = worker.poll() if worker else None
         has_news = size != (size := manifest.results.stat().st_size if manifest.results.exists() else 0)
-        if has_news and (record := tries.find_record(manifest, trial)):
+        record = tries.find_record(manifest, trial) if has_news else record
+        if record and (holder is None or trial not in repository.tries().values()):  # else the next try is too early
             return print_result(options, record)
         if holder is None and (worker is None or code == LOCKED):
             worker = _start_worker(manifest)
