@@ -10,7 +10,7 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -59,7 +59,7 @@ def request_try(repository: Repository, scope: Scope, driver: Driver, title: str
         message = f"{repository.location.common_dir} cannot be written from here, as in the sandbox of an agent"
         raise GoalseekError(message, "run goalseek try in a shell outside of that sandbox", UNFIT)
     if driver.session in repository.tries():
-        raise GoalseekError("a try of this session is not decided yet", "goalseek wait shows its result", LOCKED)
+        raise _undecided_error()
     objects, tip = repository.objects, repository.resolve(repository.tip_ref)
     base_ref = _ref(repository, "base", driver.checkout)
     base = old_base = repository.resolve(base_ref)
@@ -95,9 +95,7 @@ def request_try(repository: Repository, scope: Scope, driver: Driver, title: str
     try:
         repository.move(moves)
     except RefMoved:  # another process of the session was quicker
-        raise GoalseekError(
-            "a try of this session is not decided yet", "goalseek wait shows its result", LOCKED
-        ) from None
+        raise _undecided_error() from None
     return commit
 
 
@@ -129,10 +127,12 @@ def bring_into_step(repository: Repository, scope: Scope, driver: Driver, commit
 
     Raises GoalseekError, and writes nothing, if a file would be lost: what is there must be in HEAD or in a try.
     """
+    if driver.session in repository.tries():  # if it is kept, the checkout must be in step with it
+        raise _undecided_error()
     objects, base_ref = repository.objects, _ref(repository, "base", driver.checkout)
     old_base = repository.resolve(base_ref)
     tried = repository.resolve(_ref(repository, "tried", driver.checkout))
-    stored = [repository.head(), commit, *filter(None, (old_base, tried, repository.tries().get(driver.session)))]
+    stored = [repository.head(), commit, *filter(None, (old_base, tried))]
     trees = [TreeReader(objects, repository.tree_of(one)) for one in stored]
     differences = objects.differences(tree_of_checkout(repository), repository.tree_of(commit))
     writable = [each for each in differences if scope.kind(each.path) == "writable"]
@@ -149,10 +149,18 @@ def bring_into_step(repository: Repository, scope: Scope, driver: Driver, commit
     return [each.path for each in writable]
 
 
-def find_record(manifest: ManifestFile, trial: str = "") -> IterationRecord | None:
-    """The record of the try, or of the newest one; None while it waits or is measured."""
-    tried = (record for record in History(manifest.results).newest_iterations() if "try" in record.digests)
-    return next((record for record in tried if trial in ("", record.digests["try"])), None)
+def find_record(manifest: ManifestFile, trial: str) -> IterationRecord | None:
+    """The record of the try; None while it waits or is measured."""
+    return next((record for record in _tried(manifest) if record.digests["try"] == trial), None)
+
+
+def last_record(manifest: ManifestFile, driver: Driver) -> IterationRecord | None:
+    """The record of the last try of this session, or of any without a session's name."""
+    return next((record for record in _tried(manifest) if record.model == driver.name), None)
+
+
+def _tried(manifest: ManifestFile) -> Iterator[IterationRecord]:
+    return (record for record in History(manifest.results).newest_iterations() if "try" in record.digests)
 
 
 def find_iteration(manifest: ManifestFile, standing: Standing, run_id: str, trial: str) -> int | None:
@@ -162,6 +170,10 @@ def find_iteration(manifest: ManifestFile, standing: Standing, run_id: str, tria
         if any(name.answer == "plan" and one.value.get("trial") == trial for name, one in stored.items()):
             return begun.iteration
     return None
+
+
+def _undecided_error() -> GoalseekError:
+    return GoalseekError("a try of this session is not decided yet", "goalseek wait shows its result", LOCKED)
 
 
 def _shared_with(repository: Repository, tip: str | None) -> str:

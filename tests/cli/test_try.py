@@ -11,7 +11,10 @@ import pytest
 import tomli_w
 from project import FILES, MANIFEST, Project, answer, end_all, home, until
 
+from goalseek.git.location import locate
+from goalseek.git.repository import Repository
 from goalseek.locks import lock_holder
+from goalseek.project.tries import find_driver
 
 WRITABLE = {"scope": {"writable": ["answer.json", "notes.txt"], "hidden": ["hidden/**"]}}
 WAITING = """\
@@ -101,6 +104,7 @@ def test_past_its_wait_a_try_goes_on_and_a_second_one_is_told(checkout: Project)
         and ended.stdout.startswith("iteration 1 is being measured")
         and "goalseek wait 1" in ended.stdout
     )
+    assert "is not decided yet" in checkout.fail(4, "try", "--restore")
     assert end_all(home())  # the process that measures is killed
     home("go").touch()
     assert checkout.check("wait", "1").startswith("iteration 1 kept: 2 beats 1")
@@ -217,3 +221,22 @@ def test_what_git_does_not_see_is_not_overwritten_either(tmp_path: Path, put: Ca
     before = project.users()
     assert "nothing is written" in project.fail(1, "try", "--restore")
     assert project.users() == before
+
+
+def test_a_try_that_a_kill_left_after_its_record_is_ended_by_who_waits(
+    checkout: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_THREAD_ID", "one")
+    checkout.write({"answer.json": answer(2)})
+    checkout.check("try", "--wait", "60s")
+    trial, tried = checkout.iterations()[-1]["digests"]["try"], "refs/goalseek/demo/tried"
+    session = find_driver(Repository(locate(checkout.top), "demo"), os.environ).session
+    for waiting in (("wait",), ("wait", "1")):
+        checkout.git("update-ref", f"refs/goalseek/demo/try/{session}", trial)
+        assert "is not decided yet" in checkout.fail(4, "try")
+        assert checkout.check(*waiting).startswith("iteration 1 kept")
+        assert not checkout.git("for-each-ref", "refs/goalseek/demo/try") and trial in checkout.git(
+            "for-each-ref", tried
+        )
+    monkeypatch.setenv("CODEX_THREAD_ID", "two")
+    assert "no try of yours goes on" in checkout.fail(2, "wait")

@@ -41,13 +41,15 @@ def run(options: Options) -> int:
         driver = tries.find_driver(repository, os.environ)
         if options.iteration is None:
             trial = pending.get(driver.session)
-            if trial is None and manifest.results.exists() and (last := tries.find_record(manifest)):
+            if trial is None and manifest.results.exists() and (last := tries.last_record(manifest, driver)):
                 return print_result(options, last)  # it has ended meanwhile
         else:
-            if (record := _record_of(manifest, options.iteration)) is not None:
+            record = _record_of(manifest, options.iteration)
+            trial = record.digests.get("try", "") if record else None
+            if record and trial not in pending.values():
                 return print_result(options, record)
             places = {_iteration_of(manifest, repository, one): one for one in pending.values()}
-            trial = places.get(options.iteration)
+            trial = trial or places.get(options.iteration)
         if trial is None:
             which = "of yours" if options.iteration is None else f"in iteration {options.iteration}"
             raise GoalseekError(f"no try {which} goes on", "goalseek log --last 5 lists what was measured")
@@ -75,7 +77,7 @@ def await_result(options: Options, manifest: ManifestFile, repository: Repositor
         code = worker.poll() if worker else None
         has_news = size != (size := manifest.results.stat().st_size if manifest.results.exists() else 0)
         record = tries.find_record(manifest, trial) if has_news else record
-        if record and (holder is None or trial not in repository.tries().values()):  # else the next try is too early
+        if record and trial not in repository.tries().values():  # else whoever was at work has not ended the try
             return print_result(options, record)
         if holder is None and (worker is None or code == LOCKED):
             worker = _start_worker(manifest)

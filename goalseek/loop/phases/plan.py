@@ -18,7 +18,7 @@ from goalseek.ledger.artifacts import PROMPTS, clear_attempts
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration
-from goalseek.phase_values import Candidate, Plan
+from goalseek.phase_values import Plan
 from goalseek.project.tries import request_of
 from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Problem, Request
@@ -112,8 +112,7 @@ def merge_try(iteration: Iteration, trial: str) -> str:
     """The tip's tree with the edits of the try. Raises Rejected if they conflict."""
     repository = iteration.project.repository
     commit = repository.load_commit(trial)
-    before = repository.load_commit(commit.parents[0])
-    return _merge(iteration, Candidate(commit.name, commit.tree, before.name), before.tree)
+    return _merge(iteration, repository.tree_of(commit.parents[0]), commit.tree)
 
 
 def merge_stack(iteration: Iteration, stack: Stack) -> tuple[list[IterationRecord], str]:
@@ -133,7 +132,7 @@ def merge_onto_tip(iteration: Iteration, attempt: OpenAttempt) -> str:
     assert attempt.moving
     candidate, before = attempt.moving
     if not attempt.plan.is_asked:
-        return _merge(iteration, candidate, before.tree)
+        return _merge(iteration, before.tree, candidate.tree)
     repository, prefix, tip = iteration.project.repository, iteration.project.places.prefix, iteration.incumbent.tree
     objects, entries = repository.objects, repository.objects.files(tip)
     files = writable_files(repository, iteration.config.scope, entries)
@@ -143,12 +142,12 @@ def merge_onto_tip(iteration: Iteration, attempt: OpenAttempt) -> str:
         contents = {prefix + name: content for name, content in rendered.items()}
         edits = {path: Entry(entries[path].mode, objects.write_bytes(content)) for path, content in contents.items()}
         return objects.splice(tip, edits)
-    return _merge(iteration, candidate, before.tree)
+    return _merge(iteration, before.tree, candidate.tree)
 
 
-def _merge(iteration: Iteration, candidate: Candidate, before: str) -> str:
+def _merge(iteration: Iteration, before: str, after: str) -> str:
     try:
-        return merge_trees(iteration.project.repository.objects, before, iteration.incumbent.tree, candidate.tree)
+        return merge_trees(iteration.project.repository.objects, before, iteration.incumbent.tree, after)
     except Conflicts as conflicts:
         why = f"it conflicts with a change kept meanwhile: {', '.join(conflicts.files)}"
         raise Rejected(Outcome.SKIPPED, Reason.CONFLICT, why) from None
