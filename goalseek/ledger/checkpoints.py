@@ -105,12 +105,16 @@ class CheckpointName(Struct, frozen=True):
 
 
 class Begun(Struct, frozen=True):
-    """``seq`` and ``follows`` are number and seal of the record before it; ``slot`` is where it proposes."""
+    """``seq`` and ``follows`` are number and seal of the record before it; ``slot`` is where it proposes.
+
+    ``trial`` is the commit of the try that it takes, "" for a proposal.
+    """
 
     iteration: int
     seq: int
     follows: str
     slot: int = 0
+    trial: str = ""
 
 
 class Checkpoint(Struct, frozen=True):

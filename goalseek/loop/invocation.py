@@ -92,7 +92,7 @@ class Invocation:
 
         Beside iterations under way none begins if something is due that is done alone, or if a limit would be reached
         with them: their results decide then. If a candidate only needs its measurement, budgets do not apply. A try
-        (``trial``) is none of the ``count`` iterations, and costs no call.
+        (``trial``) is none of the ``count`` iterations, and costs no call. What was begun before it ends first.
         """
         project = self.project
         if project.stop:
@@ -109,7 +109,7 @@ class Invocation:
         look_at_holdout(project, config, is_end=False)
         if has_candidate:
             has_room = self._ends.count is None or self._count + len(spending.ahead) < self._ends.count
-            return config if has_room else None
+            return config if has_room or trial else None
         self.note_stop(spending, trial)
         stop = project.stop
         if not stop and spending.ahead and not trial:

@@ -61,7 +61,7 @@ class Iteration:
         self.not_stacked: tuple[tuple[int, ...], ...] = ()
         self.ahead: tuple[Ahead, ...] = ()
         self.attempts: Attempts | None = None
-        self.trial = ""
+        self.trial = begun.trial
         self.answers: dict[str, Approval] = {}
         self.approved_patches: set[bytes] = set()
         self._rejection: Decision | None = None

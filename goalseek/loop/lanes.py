@@ -148,10 +148,10 @@ class LanePool:
             self._lanes.append(self._project.add_lane(f"{SLOT}{number}"))
             self.slots.append(Resource("its agent", self.baton, self._lanes[-1:]))
 
-    def begin(self, number: int, slot: int = 0) -> Begun:
+    def begin(self, number: int, slot: int = 0, trial: str = "") -> Begun:
         """The beginning of a new iteration at the standing of now; of one of several it is stored until ``end``."""
         standing = self._project.standing
-        begun = Begun(number, standing.seq, standing.last_seal, slot)
+        begun = Begun(number, standing.seq, standing.last_seal, slot, trial)
         if not self.is_serial:
             self.flight.add(begun)
         return begun

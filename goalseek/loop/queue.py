@@ -104,21 +104,25 @@ class Queue:
 
     def _begin_next(self) -> bool:
         """False if there is no room, or a stop."""
-        trial = "" if self._owed else self._invocation.next_try([one.trial for one in self._open])
+        if any(iteration.briefing is None for iteration in self._open):
+            return False  # who is begun next knows its plan, if it has one, and which slot it has taken
+        owed = self._owed[0][0] if self._owed else None
+        waiting = self._invocation.next_try([one.trial for one in self._open])
+        trial = owed.trial if owed else waiting
         capacity = self._agents + self._pool.bench.count
         # With one agent and one bench, iterations left by several end in lanes of their own.
-        is_over = capacity == 2 and not self._pool.is_serial and not self._owed
+        is_over = capacity == 2 and not self._pool.is_serial and not owed
         if len(self._iterations) >= capacity + bool(trial) or is_over or self._error:
             return False
         slots = self._pool.slots[: self._agents]
         slot = next((number for number, resource in enumerate(slots) if resource.is_free), None)
-        has_candidate = bool(self._owed) and self._owed[0][0].iteration in self._project.repository.flight()
+        has_candidate = bool(owed and owed.iteration in self._project.repository.flight())
         slot = self._agents if trial else slot  # one more, as the agents keep theirs
         if slot is None and not has_candidate:
             return False
         if not self._iterations and not self._pool.is_serial:
             self._project.enter(self._project.lane)  # others were there, and something may be measured alone now
-        config = self._first_config or self._invocation.next_config(self._spending, has_candidate, trial)
+        config = self._first_config or self._invocation.next_config(self._spending, has_candidate, trial or waiting)
         self._first_config = None
         self._count_seconds()  # a measurement alone has seconds of its own
         if config is None:
@@ -127,12 +131,11 @@ class Queue:
         if benches != self._pool.bench.count or (self._pool.is_serial and self._agents > 1):
             return False  # another queue begins once this one is empty
         self._pool.add_slots(self._agents + bool(trial))
-        if self._owed:
-            begun, _ = self._owed.pop(0)
-        else:
-            begun = self._pool.begin(max([self._project.standing.last_iteration, *self._iterations]) + 1, slot or 0)
+        if owed:
+            del self._owed[0]
+        number = max([self._project.standing.last_iteration, *self._iterations]) + 1
+        begun = owed or self._pool.begin(number, slot or 0, trial)
         self._iterations[begun.iteration] = iteration = self._make_iteration(begun, config)
-        iteration.trial = trial
         if self._pool.is_serial:
             self._work(iteration)
             self._raise_error()
@@ -141,8 +144,6 @@ class Queue:
         thread = threading.Thread(target=context.run, args=(self._work_beside, iteration), name=str(iteration.number))
         self._threads[iteration.number] = thread
         thread.start()
-        while iteration.briefing is None and iteration.number in self._threads:
-            self._wait()  # who is begun next knows its plan, if it has one, and which slot it has taken
         return True
 
     def _make_iteration(self, begun: Begun, config: Config) -> Iteration:

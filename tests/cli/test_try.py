@@ -35,6 +35,12 @@ def outcomes(project: Project) -> list[tuple[int, str, str]]:
     return [(one["iteration"], one["outcome"], one["reason"]) for one in project.iterations()]
 
 
+def kill_worker(project: Project) -> None:
+    holder = lock_holder(project.top / ".git" / "goalseek" / "demo")
+    assert holder
+    os.kill(holder.pid, signal.SIGKILL)
+
+
 def test_each_edit_is_measured_and_nothing_of_the_users_moves(
     checkout: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,14 +119,14 @@ def test_past_its_wait_a_try_goes_on_and_a_second_one_is_told(checkout: Project)
     assert "no try in iteration 7 goes on" in checkout.fail(2, "wait", "7")
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_climb_at_work_takes_the_try_and_does_not_count_it(tmp_path: Path, jobs: str) -> None:
+@pytest.mark.parametrize(("jobs", "wait", "code"), [("1", "0.2s", 75), ("3", "60s", 0)])
+def test_a_climb_at_work_takes_the_try_and_does_not_count_it(tmp_path: Path, jobs: str, wait: str, code: int) -> None:
     climb = Project.make(tmp_path / "p", files=FIRST, manifest=WRITABLE)
     climb.set_moves(*({"files": {"answer.json": answer(score), "notes.txt": "wait\n"}} for score in (2, 3)))
     running = climb.start_until(home("measuring"), "iterate", "-n", "2", "--jobs", jobs)
     until(lambda: climb.run_folder(1).is_dir())
     climb.write({"answer.json": answer(1, size=4)})
-    assert climb.run("try", "--wait", "0.2s").exit_code == 75
+    assert climb.run("try", "--wait", wait).exit_code == code, "a free bench measures it beside the others"
     home("go").touch()
     assert climb.check("wait").startswith("iteration ")
     running.communicate(timeout=60)
@@ -172,9 +178,7 @@ def test_who_ends_early_leaves_what_was_begun_to_the_next(checkout: Project) -> 
     assert checkout.check("wait", "1").startswith("iteration 1 kept")
     checkout.write({"answer.json": answer(3), "notes.txt": "wait\n"})
     waiting = checkout.start_until(checkout.run_folder(2) / "candidate.json", "try")
-    holder = lock_holder(checkout.top / ".git" / "goalseek" / "demo")
-    assert holder
-    os.kill(holder.pid, signal.SIGKILL)
+    kill_worker(checkout)
     _, said = waiting.communicate(timeout=60)
     assert waiting.returncode == 1 and "iteration 2 is not finished: interrupted\n" in said
     home("go").touch()
@@ -182,6 +186,33 @@ def test_who_ends_early_leaves_what_was_begun_to_the_next(checkout: Project) -> 
     checkout.check("decline", "2")
     assert checkout.ask("wait", "2")["reason"] == "declined"
     assert outcomes(checkout) == [(0, "baseline", "measured"), (1, "kept", "better"), (2, "reverted", "declined")]
+
+
+@pytest.mark.parametrize("reached", ["context", "plan", "candidate"])
+def test_of_several_at_once_a_killed_try_is_finished_by_who_waits(tmp_path: Path, reached: str) -> None:
+    tables = {**MANIFEST, **WRITABLE, "parallel": {"agents": 2, "benches": 2}}
+    project = Project.make(tmp_path / "p", files=FIRST, manifest=tomli_w.dumps(tables))
+    project.check("baseline")
+    project.write({"answer.json": answer(2), "notes.txt": "wait\n"})
+    requested = project.start_until(project.run_folder(1) / f"{reached}.json", "try", "--wait", "30s")
+    kill_worker(project)
+    _, said = requested.communicate(timeout=60)
+    assert requested.returncode == 1 and "goalseek wait" in said
+    home("go").touch()
+    assert project.check("wait").startswith("iteration 1 kept: 2 beats 1")
+    assert not project.git("for-each-ref", "refs/goalseek/demo/try")
+
+
+def test_a_killed_worker_loses_no_try(checkout: Project) -> None:
+    checkout.write({"notes.txt": "wait\n"})
+    checkout.commit("the baseline waits")
+    checkout.write({"answer.json": answer(2)})
+    requested = checkout.start_until(home("measuring"), "try", "--wait", "30s")
+    kill_worker(checkout)
+    _, said = requested.communicate(timeout=60)
+    assert requested.returncode == 1 and "was to measure your try was killed (Killed)\n" in said, said
+    home("go").touch()
+    assert checkout.check("wait").startswith("iteration 1 kept: 2 beats 1")
 
 
 def put_a_folder(top: Path) -> None:

@@ -134,7 +134,8 @@ else rm b.txt; fi
     project = begin(tmp_path / "repository", agent=agent, metric=metric, verify=verify)
     tries = {record["iteration"]: record for record in tries_of(project.climb("iterate", "--jobs", "2", "--forever"))}
     assert project.state()["stop_reason"] == "target" and tries[1]["reason"] == "verify_failed"
-    assert (tries[1]["usage"]["input_tokens"], tries[1]["usage"]["cost_usd"]) == (80, 4)
+    paid = [(one["usage"]["input_tokens"], one["usage"]["cost_usd"]) for one in tries.values()]
+    assert (80, 4) in paid, "which of them is repaired first is open"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """``goalseek wait``: the result of a try that goes on."""
 
 import os
+import signal
 import time
 
 from goalseek import humanize, locks, process
@@ -118,7 +119,7 @@ def _start_worker(manifest: ManifestFile) -> process.Helper:
 def _unmeasured_error(
     options: Options, manifest: ManifestFile, repository: Repository, trial: str, code: int
 ) -> GoalseekError:
-    """Why who was to measure it ended; a try that no iteration has taken does not wait any more."""
+    """Why who was to measure it ended; a try that it refused does not wait any more."""
     picture, log = read_picture(manifest.state, is_held=False), manifest.logs / "detached.log"
     why, hint = describe_end(picture.status, picture.stop_reason), picture.next
     if code > 0:  # the last error that it printed, with its hint
@@ -131,6 +132,9 @@ def _unmeasured_error(
             "\n  ".join(filter(None, (hint.strip(), then))),
             max(code, BAD_FINDING),
         )
+    if code < 0:
+        message = f"the process that was to measure your try was killed ({signal.strsignal(-code)})"
+        return GoalseekError(message, options.with_manifest("goalseek wait measures it"), BAD_FINDING)
     repository.tries_folder.mkdir(parents=True, exist_ok=True)  # a refused first run removed it
     for session in [session for session, commit in repository.tries().items() if commit == trial]:
         repository.remove_try(session, trial)
