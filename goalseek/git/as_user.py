@@ -217,6 +217,11 @@ def unseen_files(repository: Repository, seen: Mapping[str, Entry | None]) -> li
 
 def write_files(repository: Repository, entries: Mapping[str, Entry | None]) -> None:
     """Write these files of the checkout, with the user's filters; None removes one. The user's index stays."""
+    for path, entry in entries.items():
+        if entry is None:
+            (repository.top / path).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # others are in that folder
+                (repository.top / path).parent.rmdir()
     with repository.objects.scratch_file("index") as index:
         repository.objects.index(index, {path: entry for path, entry in entries.items() if entry})
         arguments = ("-c", "core.fsmonitor=false", "checkout-index", "--all", "--force")
@@ -224,15 +229,13 @@ def write_files(repository: Repository, entries: Mapping[str, Entry | None]) -> 
         if answer.returncode:
             message = f"git cannot write the files of the checkout: {_output_text(answer)}"
             raise GoalseekError(message, "", StopReason.REPOSITORY)
-    for path, entry in entries.items():
-        if entry is None:
-            (repository.top / path).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # others are in that folder
-                (repository.top / path).parent.rmdir()
 
 
 def tree_of_checkout(repository: Repository) -> str:
-    """As by the user's ``git add --all``, in an index of ours. Raises GoalseekError for an unreadable file."""
+    """As by the user's ``git add --all``, in an index of ours.
+
+    Raises GoalseekError for an unreadable file, and during a merge with conflicts.
+    """
     options = [word for setting in _OVERRIDES for word in ("-c", setting)]
     with repository.objects.scratch_file("index") as index:
         # The copy knows which files need not be read again. By its time, git knows which were written in the same
@@ -240,11 +243,16 @@ def tree_of_checkout(repository: Repository) -> str:
         with contextlib.suppress(FileNotFoundError):
             shutil.copy2(repository.location.git_dir / "index", index)
         output = b""
-        for arguments in (["add", "--all"], ["write-tree"]):
+        for arguments in (["ls-files", "--unmerged", "-z"], ["add", "--all"], ["write-tree"]):
+            if output:
+                names = sorted({quote_path(os.fsdecode(line.partition(b"\t")[2])) for line in output.split(b"\0")[:-1]})
+                message = f"a merge has left conflicts in {', '.join(names)}"
+                raise GoalseekError(message, "resolve them, git add them, then this again", BAD_FINDING)
             answer = repository.git_as_user(*options, *arguments, GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0")
             if answer.returncode:
                 printed = answer.stderr.decode("utf-8", "replace").strip()
                 message = f"git cannot store the files of the checkout: {printed}"
-                raise GoalseekError(message, "", StopReason.REPOSITORY)
+                hint = "what is no part of the project can be named in .git/info/exclude"
+                raise GoalseekError(message, hint, StopReason.REPOSITORY)
             output = answer.stdout
         return output.decode().strip()

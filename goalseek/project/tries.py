@@ -10,14 +10,15 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from goalseek.errors import BAD_FINDING, LOCKED, UNFIT, GoalseekError
 from goalseek.git.as_user import tree_of_checkout, unseen_files, write_files
 from goalseek.git.merge import Conflicts, merge_trees
-from goalseek.git.objects import TreeReader
+from goalseek.git.objects import Difference, TreeReader
+from goalseek.git.paths import SUBMODULE
 from goalseek.git.repository import Commit, RefMove, RefMoved, Repository, with_trailers
 from goalseek.humanize import abbreviate
 from goalseek.ledger.checkpoints import Checkpoints, under_way
@@ -49,11 +50,12 @@ def find_driver(repository: Repository, variables: Mapping[str, str]) -> Driver:
     return Driver(checkout, checkout)
 
 
-def request_try(repository: Repository, scope: Scope, driver: Driver, title: str, text: str) -> str:
+def request_try(repository: Repository, scope: Scope, driver: Driver, title: str, text: str) -> tuple[str, list[str]]:
     """Commit what changed in the writable files since the checkout was last in step, and leave it to the loop.
 
-    Touches neither HEAD, index, files nor stash. Raises GoalseekError if the session has a try already, nothing
-    changed, the edits conflict with the tip, or git cannot be written.
+    Gives the commit, and the files that are as in HEAD again, without what was kept since. Touches neither HEAD, index,
+    files nor stash. Raises GoalseekError if the session has a try already, nothing changed, the edits conflict with the
+    tip, or git cannot be written.
     """
     if not os.access(repository.location.common_dir, os.W_OK):
         message = f"{repository.location.common_dir} cannot be written from here, as in the sandbox of an agent"
@@ -67,7 +69,7 @@ def request_try(repository: Repository, scope: Scope, driver: Driver, title: str
         base = _shared_with(repository, tip)
     before = repository.tree_of(base)
     differences = objects.differences(before, tree_of_checkout(repository))
-    edits = {each.path: each.after for each in differences if scope.kind(each.path) == "writable"}
+    edits = {each.path: each.after for each in _of_writable_files(scope, differences)}
     if not edits:
         others = abbreviate([each.path for each in differences]) if differences else ""
         why = f"; what changed is not writable: {others}" if others else ""
@@ -96,7 +98,8 @@ def request_try(repository: Repository, scope: Scope, driver: Driver, title: str
         repository.move(moves)
     except RefMoved:  # another process of the session was quicker
         raise _undecided_error() from None
-    return commit
+    head = TreeReader(objects, repository.tree_of(repository.head()))
+    return commit, [path for path, entry in edits.items() if head.entry(path) == entry]
 
 
 def request_of(commit: Commit) -> tuple[str, str, str]:
@@ -135,7 +138,7 @@ def bring_into_step(repository: Repository, scope: Scope, driver: Driver, commit
     stored = [repository.head(), commit, *filter(None, (old_base, tried))]
     trees = [TreeReader(objects, repository.tree_of(one)) for one in stored]
     differences = objects.differences(tree_of_checkout(repository), repository.tree_of(commit))
-    writable = [each for each in differences if scope.kind(each.path) == "writable"]
+    writable = _of_writable_files(scope, differences)
     lost = [
         each.path for each in writable if each.before and all(tree.entry(each.path) != each.before for tree in trees)
     ]
@@ -170,6 +173,13 @@ def find_iteration(manifest: ManifestFile, standing: Standing, run_id: str, tria
         if any(name.answer == "plan" and one.value.get("trial") == trial for name, one in stored.items()):
             return begun.iteration
     return None
+
+
+def _of_writable_files(scope: Scope, differences: Sequence[Difference]) -> list[Difference]:
+    def is_submodule(each: Difference) -> bool:
+        return any(entry and entry.mode == SUBMODULE for entry in (each.before, each.after))
+
+    return [each for each in differences if scope.kind(each.path) == "writable" and not is_submodule(each)]
 
 
 def _undecided_error() -> GoalseekError:

@@ -155,6 +155,32 @@ def test_the_checkout_gets_files_back_but_only_where_none_is_lost(checkout: Proj
     assert (checkout.top / "answer.json").read_text() == answer(1.5)
     checkout.write({"answer.json": answer(5)})
     assert checkout.ask("try")["metric"]["value"] == 5
+    checkout.git("checkout", "answer.json")
+    assert "note: as in HEAD, without what was kept since: answer.json\n" in checkout.run("try").stderr
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused_and_stays(tmp_path: Path) -> None:
+    scope = {"scope": {"writable": ["answer.json", "lib/**"], "hidden": ["hidden/**"]}}
+    manifest = tomli_w.dumps({**MANIFEST, **scope})
+    project = Project.make(tmp_path / "p", files={**FILES, "lib/old": "old\n"}, manifest=manifest)
+    project.write({"answer.json": answer(2)})
+    project.check("try")
+    (project.top / "lib" / "old").unlink()
+    project.write({"lib/old/new": "new\n"})
+    assert "lib/old is neither a file nor a link" in project.check("try")
+    assert "has what is in lib/old: nothing is written" in project.fail(1, "try", "--restore")
+    assert (project.top / "lib" / "old" / "new").read_text() == "new\n"
+
+
+def test_conflicts_and_the_repositories_of_others_are_no_edits(checkout: Project) -> None:
+    checkout.write({"answer.json": answer(2)})
+    blob = checkout.git("rev-parse", "HEAD:notes.txt")
+    stages = "".join(f"100644 {blob} {stage}\tnotes.txt\n" for stage in (1, 2, 3))
+    checkout.git("update-index", "--index-info", stdin=f"0 {'0' * 40}\tnotes.txt\n{stages}".encode())
+    assert "a merge has left conflicts in notes.txt\n" in checkout.fail(1, "try")
+    checkout.git("add", "notes.txt")
+    checkout.git("init", "--quiet", "nested")
+    assert ".git/info/exclude" in checkout.fail(3, "try")
 
 
 def test_what_ends_the_climb_ends_the_try_in_words(checkout: Project) -> None:

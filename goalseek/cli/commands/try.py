@@ -46,7 +46,10 @@ def run(options: Options) -> int:
                 )
             _restore(options, manifest, repository, scope, driver)
             return 0
-        trial = tries.request_try(repository, scope, driver, options.summary, options.why)
+        trial, taken_back = tries.request_try(repository, scope, driver, options.summary, options.why)
+        if taken_back:  # by git switch or git checkout, perhaps without meaning to
+            names = abbreviate([quote_path(path) for path in taken_back])
+            options.print_message(f"note: as in HEAD, without what was kept since: {names}")
         return await_result(options, manifest, repository, trial, seconds)
 
 
@@ -56,7 +59,8 @@ def _restore(
     if options.source is None:
         incumbent = load_standing(manifest).incumbent
         if incumbent is None:
-            raise GoalseekError("there is no incumbent yet", "goalseek try measures the first one")
+            hint = paths.fetch_hint(manifest) or "goalseek try measures the first one"
+            raise GoalseekError("there is no incumbent here yet", hint)
         commit = base = incumbent.commit
         name = f"the incumbent, iteration {incumbent.iteration}"
     else:

@@ -59,7 +59,7 @@ def run(options: Options) -> int:
 
 def wait_seconds(options: Options) -> float:
     try:
-        return humanize.parse_duration(options.wait)
+        return 0.0 if options.wait in ("0", "0s") else humanize.parse_duration(options.wait)
     except ValueError as error:
         raise GoalseekError(f"--wait: {error}", "--wait 100s") from None
 
