@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
@@ -20,6 +20,7 @@ from goalseek.errors import Interrupted
 
 Helper = subprocess.Popen[bytes]
 CompletedProgram = subprocess.CompletedProcess[bytes]
+_LOOK_SECONDS = 0.2
 _mark: ContextVar[str] = ContextVar("mark", default="")
 
 
@@ -72,6 +73,20 @@ def start_batch(arguments: Sequence[str], environment: Mapping[str, str], folder
         cwd=folder,
         start_new_session=True,
     )
+
+
+def run_while(
+    is_wanted: Callable[[], bool], arguments: Sequence[str], environment: Mapping[str, str], folder: Path
+) -> CompletedProgram:
+    """A trusted program without input; it is ended once it ``is_wanted`` no more, which is asked now and then."""
+    with start_batch(arguments, environment, folder) as program:
+        while True:
+            try:
+                stdout, stderr = program.communicate(timeout=_LOOK_SECONDS)
+                return CompletedProgram(program.args, program.returncode, stdout, stderr)
+            except subprocess.TimeoutExpired:
+                if not is_wanted():
+                    program.terminate()
 
 
 def start_helper(module: str, inherited: Sequence[int], on_terminal: bool = False) -> Helper:

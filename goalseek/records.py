@@ -78,7 +78,7 @@ class MetricResult(Struct, frozen=True):
 class Isolation(Struct, frozen=True):
     """The level that held: of the sandbox, and of the verifier's weakest command.
 
-    ``driver`` is "open" for a try: its author worked in a checkout, and could read the hidden files.
+    ``driver`` is the level of whoever made a try: "open" in a checkout, where its author could read the hidden files.
     """
 
     sandbox: str

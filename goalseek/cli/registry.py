@@ -27,6 +27,7 @@ _GROUPS = {  # a summary and an example of each, without the program's name
             "try 'a wider cache' --why 'misses cost most'",
         ),
         "wait": ("Wait for the result of a try that goes on", "wait 14"),
+        "drive": ("Work in the agent's sandbox with an agent or a shell of your own", "drive claude"),
         "direct": (
             "Tell the agent what to try, from the next iteration on",
             "direct 'prefer fewer parameters' --from 12 --to 20",

@@ -17,6 +17,7 @@ from goalseek.measurement.metric import NoNumber
 from goalseek.sandbox.environment import program_environment
 from goalseek.sandbox.policy import ProgramAccess, SandboxPolicy
 from goalseek.sandbox.supervisor import ProgramResult, Sink, Supervisor
+from goalseek.sandbox.view import Terminal
 from goalseek.values import CommandRun, Reason, StopReason
 from goalseek.workspace.bench import Bench
 from goalseek.workspace.places import CachePaths
@@ -92,7 +93,7 @@ def environment_for(verifier: Verifier, root: Path, variables: Mapping[str, str]
     return program_environment(verifier.manifest.env.verify, own, verifier.places.scratch / "tmp")
 
 
-def access_for(verifier: Verifier, command: VerifyCommand, root: Path, terminal: bool = False) -> ProgramAccess:
+def access_for(verifier: Verifier, command: VerifyCommand, root: Path, terminal: Terminal = "") -> ProgramAccess:
     return ProgramAccess(
         tree=root,
         commands=[command.run],

@@ -14,11 +14,14 @@ from goalseek.disk import add_own, empty, machine_error, remove, remove_if_exist
 from goalseek.errors import USAGE, GitFailed, GoalseekError
 from goalseek.git.location import locate
 from goalseek.git.objects import ObjectsFailed, remove_scratch_files
+from goalseek.git.paths import folder_prefix
 from goalseek.git.repository import Repository
 from goalseek.ledger.artifacts import is_foreign
+from goalseek.ledger.ledger import read_ruler
 from goalseek.locks import LOCK, project_lock
 from goalseek.manifest.loading import ManifestFile, base_of, make_log_folders
-from goalseek.manifest.tables import ProviderTable
+from goalseek.manifest.tables import Manifest, ProviderTable
+from goalseek.measurement.ruler import with_pinned_ruler
 from goalseek.project.activity import Observer
 from goalseek.project.approval import commands_for, open_questions
 from goalseek.project.paths import TWO_NAMES, other_folder_message, save_folder
@@ -27,7 +30,9 @@ from goalseek.project.project import Project
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, kill_leftovers, trusted_mark
 from goalseek.values import StopReason
+from goalseek.workspace.listing import Listing
 from goalseek.workspace.places import CachePaths, cache_paths
+from goalseek.workspace.scope import Scope, manifest_scope
 
 _OWN_LOGS = frozenset(
     """.gitignore results.jsonl results.index standing.json state.json manifest.json manifest.schema.json directions
@@ -125,6 +130,16 @@ def open_repository(loaded: ManifestFile) -> Repository:
         raise GoalseekError(message, TWO_NAMES, USAGE)
     add_own(loaded.logs, loaded.runs)
     return Repository(location, loaded.manifest.project.name, loaded.manifest.log.branch_prefix)
+
+
+def pinned_view(loaded: ManifestFile, repository: Repository) -> tuple[Manifest, Scope, Listing]:
+    """The manifest with the keys that the ruler pins, its scope, and the files of ``hidden_from``; for readers."""
+    head = repository.resolve(repository.ledger_ref)
+    ruler = read_ruler(repository.objects, repository.tree_of(head)) if head else None
+    manifest = with_pinned_ruler(loaded.manifest, ruler) if ruler else loaded.manifest
+    listing = ruler.hidden_from if ruler else ()
+    prefix = folder_prefix(repository.top, base_of(loaded, repository.top))
+    return manifest, manifest_scope(loaded, manifest, prefix, listing), listing
 
 
 def refuse_missing_home(loaded: ManifestFile) -> None:

@@ -248,7 +248,7 @@ class Project:
 
     def workspace(self, config: Config, standing: Standing | None = None) -> Workspace:
         workspace = self.lane.workspace(config.trees)
-        workspace.sync_to(lambda label: _agent_history(self.ledger.history, standing or self.standing, label))
+        workspace.sync_to(lambda label: agent_history(self.ledger.history, standing or self.standing, label))
         return workspace
 
     def verifier(
@@ -294,7 +294,7 @@ class Project:
             self.activity.show(picture)
 
 
-def _agent_history(history: History, standing: Standing, label: str) -> list[AgentCommit]:
+def agent_history(history: History, standing: Standing, label: str) -> list[AgentCommit]:
     """Commits for the changes of this epoch kept after record number ``label``, oldest first."""
     assert standing.incumbent
     if label == str(standing.incumbent.seq):

@@ -11,13 +11,15 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
 
 from goalseek.errors import BAD_FINDING, LOCKED, UNFIT, GoalseekError
 from goalseek.git.as_user import tree_of_checkout, unseen_files, write_files
 from goalseek.git.merge import Conflicts, merge_trees
-from goalseek.git.objects import Difference, TreeReader
+from goalseek.git.objects import Difference, Entry, TreeReader
 from goalseek.git.paths import SUBMODULE
 from goalseek.git.repository import Commit, RefMove, RefMoved, Repository, with_trailers
 from goalseek.humanize import abbreviate
@@ -28,21 +30,56 @@ from goalseek.manifest.loading import ManifestFile
 from goalseek.providers.answer import clean_title
 from goalseek.records import IterationRecord
 from goalseek.values import Outcome
+from goalseek.workspace.driven import Drive
 from goalseek.workspace.scope import Scope
 
+DRIVE_VARIABLE = "GOALSEEK_DRIVE"  # the folder of the drive that a command is run for
+OPEN = "open"
 _SESSION_VARIABLES = {"claude": "CLAUDE_CODE_SESSION_ID", "codex": "CODEX_THREAD_ID"}
 
 
 class Driver(Struct, frozen=True):
-    """Who tries: ``session`` and ``checkout`` are the last parts of refs, ``name`` is for people."""
+    """Who tries: ``session`` and ``checkout`` are the last parts of refs, ``name`` is for people.
+
+    ``isolation`` is the sandbox in which its author worked, ``OPEN`` for none.
+    """
 
     session: str
     checkout: str
     name: str = ""
+    isolation: str = OPEN
+
+
+class Place(Protocol):
+    """What holds the edits: the user's checkout, or the tree of a drive."""
+
+    def read(self) -> tuple[str, list[str]]:
+        """Its tree, and why it cannot be tried."""
+
+    def unseen(self, seen: Mapping[str, Entry | None]) -> list[str]:
+        """Paths that have something else than ``read`` saw there."""
+
+    def write(self, entries: Mapping[str, Entry | None]) -> None:
+        """Write these files; None removes one."""
+
+
+class UsersCheckout(Struct, frozen=True):
+    repository: Repository
+
+    def read(self) -> tuple[str, list[str]]:
+        return tree_of_checkout(self.repository), []
+
+    def unseen(self, seen: Mapping[str, Entry | None]) -> list[str]:
+        return unseen_files(self.repository, seen)
+
+    def write(self, entries: Mapping[str, Entry | None]) -> None:
+        write_files(self.repository, entries)
 
 
 def find_driver(repository: Repository, variables: Mapping[str, str]) -> Driver:
-    """The agent's session that these environment variables name, else the checkout."""
+    """The drive or the agent's session that these environment variables name, else the checkout."""
+    if folder := variables.get(DRIVE_VARIABLE):
+        return driver_of(Drive.load(Path(folder)))
     checkout = _key(str(repository.location.git_dir.resolve()))
     for agent, variable in _SESSION_VARIABLES.items():
         if session := variables.get(variable):
@@ -50,7 +87,29 @@ def find_driver(repository: Repository, variables: Mapping[str, str]) -> Driver:
     return Driver(checkout, checkout)
 
 
-def request_try(repository: Repository, scope: Scope, driver: Driver, title: str, text: str) -> tuple[str, list[str]]:
+def driver_of(drive: Drive) -> Driver:
+    key = _key(str(drive.folder))
+    return Driver(key, key, drive.name, drive.level)
+
+
+def begin_drive(repository: Repository, drive: Drive) -> None:
+    """The tree of the drive is in step with its commit."""
+    ref = _ref(repository, "base", driver_of(drive).checkout)
+    repository.move([RefMove(ref, repository.resolve(ref), drive.commit)])
+    drive.save()
+
+
+def untried(repository: Repository, scope: Scope, driver: Driver, place: Place) -> list[str]:
+    """Files that were edited since the place was last in step, and why others are refused."""
+    base = repository.resolve(_ref(repository, "base", driver.checkout))
+    tree, refused = place.read()
+    differences = repository.objects.differences(repository.tree_of(base), tree) if base else []
+    return [each.path for each in _of_writable_files(scope, differences)] + refused
+
+
+def request_try(
+    repository: Repository, scope: Scope, driver: Driver, place: Place, title: str, text: str
+) -> tuple[str, list[str]]:
     """Commit what changed in the writable files since the checkout was last in step, and leave it to the loop.
 
     Gives the commit, and the files that are as in HEAD again, without what was kept since. Touches neither HEAD, index,
@@ -68,7 +127,11 @@ def request_try(repository: Repository, scope: Scope, driver: Driver, title: str
     if base is None:
         base = _shared_with(repository, tip)
     before = repository.tree_of(base)
-    differences = objects.differences(before, tree_of_checkout(repository))
+    tree, refused = place.read()
+    if refused:
+        message = f"nothing was measured: {abbreviate(refused)}"
+        raise GoalseekError(message, "put back what lies outside the scope, then goalseek try", BAD_FINDING)
+    differences = objects.differences(before, tree)
     edits = {each.path: each.after for each in _of_writable_files(scope, differences)}
     if not edits:
         others = abbreviate([each.path for each in differences]) if differences else ""
@@ -88,8 +151,8 @@ def request_try(repository: Repository, scope: Scope, driver: Driver, title: str
         raise GoalseekError("the tip of the climb has all of these edits", "edit on, then goalseek try", BAD_FINDING)
     title = clean_title(title) or f"edits of {abbreviate([path.rpartition('/')[2] for path in edits])}"
     # Without the nonce, the same edits tried again within a second would be the same commit.
-    trailers = {"Session": driver.name, "Checkout": driver.checkout, "Nonce": secrets.token_hex(8)}
-    message = with_trailers("\n\n".join(filter(None, (title, text))), **trailers)
+    trailers = {"Session": driver.name, "Checkout": driver.checkout, "Isolation": driver.isolation}
+    message = with_trailers("\n\n".join(filter(None, (title, text))), **trailers, Nonce=secrets.token_hex(8))
     commit = objects.write_commit(tree, (base,), message, int(time.time()))
     moves = [RefMove(f"{repository.try_ref}/{driver.session}", None, commit)]
     moves += [RefMove(base_ref, None, base)] if old_base is None else []
@@ -100,6 +163,11 @@ def request_try(repository: Repository, scope: Scope, driver: Driver, title: str
         raise _undecided_error() from None
     head = TreeReader(objects, repository.tree_of(repository.head()))
     return commit, [path for path, entry in edits.items() if head.entry(path) == entry]
+
+
+def isolation_of_author(commit: Commit) -> str:
+    """The sandbox in which the author of this try worked; ``OPEN`` for none."""
+    return commit.trailers.get("Isolation", OPEN)
 
 
 def request_of(commit: Commit) -> tuple[str, str, str]:
@@ -125,7 +193,9 @@ def end_try(repository: Repository, record: IterationRecord) -> None:
         repository.remove_try(session, trial)
 
 
-def bring_into_step(repository: Repository, scope: Scope, driver: Driver, commit: str, base: str) -> list[str]:
+def bring_into_step(
+    repository: Repository, scope: Scope, driver: Driver, place: Place, commit: str, base: str
+) -> list[str]:
     """Write the writable files of ``commit`` into the checkout, which is in step with ``base`` then; the changed paths.
 
     Raises GoalseekError, and writes nothing, if a file would be lost: what is there must be in HEAD or in a try.
@@ -137,16 +207,16 @@ def bring_into_step(repository: Repository, scope: Scope, driver: Driver, commit
     tried = repository.resolve(_ref(repository, "tried", driver.checkout))
     stored = [repository.head(), commit, *filter(None, (old_base, tried))]
     trees = [TreeReader(objects, repository.tree_of(one)) for one in stored]
-    differences = objects.differences(tree_of_checkout(repository), repository.tree_of(commit))
+    differences = objects.differences(place.read()[0], repository.tree_of(commit))
     writable = _of_writable_files(scope, differences)
     lost = [
         each.path for each in writable if each.before and all(tree.entry(each.path) != each.before for tree in trees)
     ]
-    lost += unseen_files(repository, {each.path: each.before for each in writable})
+    lost += place.unseen({each.path: each.before for each in writable})
     if lost:
         message = f"neither HEAD nor your last try has what is in {abbreviate(lost)}: nothing is written"
         raise GoalseekError(message, "goalseek try, or git commit, then this again", BAD_FINDING)
-    write_files(repository, {each.path: each.after for each in writable})
+    place.write({each.path: each.after for each in writable})
     if old_base != base:
         repository.move([RefMove(base_ref, old_base, base)])
     return [each.path for each in writable]

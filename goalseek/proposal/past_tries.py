@@ -241,7 +241,7 @@ def read_crashes(archive: Archive, standing: Standing) -> tuple[str, int, str]:
     newest = list(islice(crashed, max(standing.crashes, 1)))
     if not newest:
         return "", 0, ""
-    outputs = [_crash_output(archive, record) for record in newest]
+    outputs = [crash_output(archive.runs, record, archive.seal) for record in newest]
     endings = list(filter(None, outputs))
     return common_ending(endings) if len(endings) > 1 else "", newest[0].iteration, outputs[0]
 
@@ -272,13 +272,18 @@ def _stored_plan(archive: Archive, record: IterationRecord) -> dict[str, Any]:
 
 
 def _stored(archive: Archive, record: IterationRecord, answer: str, number: int = 1) -> dict[str, Any]:
-    path = archive.run_folder(record) / f"{CheckpointName(answer, number)}.json"
-    return read_sealed(path, archive.seal).get("value") or {}
+    return _read(archive.runs, record, answer, number, archive.seal)
 
 
-def _crash_output(archive: Archive, record: IterationRecord) -> str:
+def _read(runs: Path, record: IterationRecord, answer: str, number: int, seal: Seal | None) -> dict[str, Any]:
+    path = runs / f"{record.iteration:04d}" / f"{CheckpointName(answer, number)}.json"
+    return read_sealed(path, seal).get("value") or {}
+
+
+def crash_output(runs: Path, record: IterationRecord, seal: Seal | None = None) -> str:
+    """The end of what its failed command printed, if that sees nothing hidden; else ""."""
     for number in range(len(record.attempts) + 1, 0, -1):
-        if _stored(archive, record, "candidate", number).get("commit") == record.commit_hash:
-            failure = _stored(archive, record, "evidence", number).get("failure") or {}
+        if _read(runs, record, "candidate", number, seal).get("commit") == record.commit_hash:
+            failure = _read(runs, record, "evidence", number, seal).get("failure") or {}
             return str(failure.get("printed") or "")
     return ""

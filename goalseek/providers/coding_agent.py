@@ -47,6 +47,13 @@ class AgentProvider(CommandProvider):
             hint = f"{self.preset.install}; or name it in the manifest: provider.command"
             raise GoalseekError(message, hint, StopReason.PROVIDER)
 
+    def variables_in_sandbox(self) -> dict[str, str]:
+        """For a person's own use in a sandbox: what holds for any endpoint, and its address."""
+        facts = {"confined", *(["endpoint"] if self.table.endpoint else [])}
+        values = {"{endpoint}": (self.table.endpoint or "").rstrip("/")}
+        chosen = [(name, text) for name, text, when in self.preset.variables if when and facts.issuperset(when)]
+        return {name: _fill(text, values) for name, text in chosen}
+
     def plan(self, call: Call) -> Reply:
         """Ask for a plan, in the session of its last answer, without a way to edit if the agent has such a mode."""
         return require_plan(self._ask_in_session(call, bool(call.resumed_prompt)), call.nonce)

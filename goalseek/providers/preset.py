@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -87,6 +88,8 @@ class Preset(Struct, frozen=True):
     kept_bytes: int = KEPT_BYTES  # read of each output, head and tail
     waits: str = ""  # it waits for its model from this pattern to its next row of JSON
     version: tuple[str, ...] = ("--version",)
+    interactive: tuple[str, ...] = ()  # arguments where a person uses it, in a sandbox
+    first_start: Callable[[str], Mapping[str, str]] = lambda folder: {}  # files of HOME: no questions in that folder
 
 
 LITELLM_VARIABLES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -115,6 +118,15 @@ def kind_of(status: object, name: str = "", kinds: Mapping[str, Kind] = {}) -> K
 def usage_of(whole: int, cached: int, output: int) -> Usage:
     """The usage of an agent whose ``whole`` input includes the ``cached`` tokens."""
     return Usage(max(whole - cached, 0), cached, output)
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """The object in this file of the user's HOME; {} if there is none."""
+    try:
+        value = json_or_none(Path.home().joinpath(path).read_bytes())
+    except OSError:
+        value = None
+    return value if isinstance(value, dict) else {}
 
 
 def json_or_none(text: str | bytes) -> Any:

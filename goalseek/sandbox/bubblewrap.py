@@ -38,7 +38,8 @@ def launch_in_bubblewrap(view: View, arguments: Sequence[str], environment: Mapp
     else:
         command += ["--unshare-all", *(["--share-net"] if view.network else []), "--cap-drop", "ALL"]
     command.append("--die-with-parent")
-    if not (view.terminal and read_setting(_TERMINAL_INPUT) == "0"):  # or it could type into the terminal (TIOCSTI)
+    # In a person's terminal it could type (TIOCSTI), unless the kernel refuses that.
+    if not (view.terminal == "own" or (view.terminal and read_setting(_TERMINAL_INPUT) == "0")):
         command.append("--new-session")
 
     command += ["--proc", "/proc", "--dev", "/dev"]

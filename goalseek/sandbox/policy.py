@@ -19,7 +19,7 @@ from goalseek.sandbox import level as levels
 from goalseek.sandbox.environment import expand_path
 from goalseek.sandbox.executables import required_paths
 from goalseek.sandbox.level import SandboxLevel
-from goalseek.sandbox.view import Launch, Mount, View, build_view, throw_away_home
+from goalseek.sandbox.view import Launch, Mount, Terminal, View, build_view, throw_away_home
 from goalseek.values import StopReason
 from goalseek.workspace.hidden_files import folder_of
 from goalseek.workspace.places import CachePaths
@@ -34,7 +34,8 @@ class ProgramAccess(Struct, frozen=True):
     """``commands`` are the command lines that the program runs, in ``cwd`` below the manifest's folder.
 
     ``caches`` is the set that it writes: "tree" for commands that run candidate code, "ruler" for those that never do.
-    ``home`` is an existing throw-away HOME; ``credentials`` are real files that it may write, at ``credential_at``.
+    ``home`` is an existing throw-away HOME; ``credentials`` are real files that it may write, at ``credential_at``:
+    logins, and the socket of a drive.
     """
 
     tree: Path
@@ -45,7 +46,7 @@ class ProgramAccess(Struct, frozen=True):
     caches: Literal["", "tree", "ruler"] = ""
     devices: bool = False
     network: bool = False
-    terminal: bool = False
+    terminal: Terminal = ""
     home: Path | None = None
     credentials: tuple[Path, ...] = ()
 

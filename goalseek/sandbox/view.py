@@ -6,11 +6,13 @@ import functools
 import glob
 import os
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 
 from goalseek.disk import recreate_folder
 
+Terminal = Literal["", "person's", "own"]
 SPARE_HOME = Path("/home/goalseek")
 
 
@@ -30,7 +32,8 @@ class View(Struct, frozen=True):
     """All that a program may see beside the system's own programs and libraries; never a unix socket.
 
     ``home`` and ``temporary`` (seen as /tmp) are throw-away folders. A ``masked`` path is not seen inside a shown one
-    either, but for paths in it that ``shown`` lists. ``terminal`` is for a person's interactive shell.
+    either, but for paths in it that ``shown`` lists. ``terminal`` is for interactive use, in a person's terminal or in
+    one of its own.
     """
 
     tree: Mount
@@ -40,7 +43,7 @@ class View(Struct, frozen=True):
     masked: tuple[Path, ...] = ()
     devices: tuple[Path, ...] = ()
     network: bool = False
-    terminal: bool = False
+    terminal: Terminal = ""
 
     def everything(self) -> tuple[Mount, ...]:
         """Of two at the same path, the later one counts."""

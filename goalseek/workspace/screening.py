@@ -1,9 +1,10 @@
 """The screening of a change, in a folder or between two trees: files taken, left out or refused, with reasons."""
 
+import contextlib
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -124,6 +125,18 @@ class Screening(Struct):
     _new_paths: dict[str, str] = field(default_factory=dict)
     _names_alike: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     _files_at: dict[str, list[str]] = field(default_factory=dict)
+
+    def find_credential(self, paths: Iterable[str], is_credential: Callable[[bytes], bool]) -> str | None:
+        """The first of these paths that has a credential, in its name or its content."""
+        for path in paths:
+            content = os.fsencode(path)
+            with contextlib.suppress(OSError):
+                if self.files.size(path) > MAX_BYTES:
+                    continue  # as a flood it is refused unread
+                content += self.files.read(path)
+            if is_credential(content):
+                return path
+        return None
 
     def screen(self, changes: Changes) -> None:
         self._added, self._missing = frozenset(changes.added), frozenset(changes.missing)

@@ -116,7 +116,7 @@ def test_a_device_is_there_where_it_is_shown_and_nobody_types_into_the_terminal(
     setting = Path("/proc/sys/dev/tty/legacy_tiocsti")
     refuses = setting.exists() and setting.read_text().strip() == "0"
     assert "--new-session" in room.ready("bubblewrap", "true").arguments
-    assert ("--new-session" in room.ready("bubblewrap", "true", terminal=True).arguments) == (not refuses)
+    assert ("--new-session" in room.ready("bubblewrap", "true", terminal="person's").arguments) == (not refuses)
 
 
 def test_links_on_the_way_are_followed_one_by_one(tmp_path: Path) -> None:

@@ -4,18 +4,15 @@ from itertools import islice
 
 from goalseek.cli.options import Options, Parser
 from goalseek.errors import BAD_FINDING, GoalseekError
-from goalseek.git.paths import folder_prefix
-from goalseek.ledger.ledger import RECENT, read_ruler
+from goalseek.ledger.ledger import RECENT
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import base_of
-from goalseek.measurement.ruler import with_pinned_ruler
 from goalseek.phase_values import Ahead
 from goalseek.project import directions, opening, paths, stop
 from goalseek.project.picture import read_picture
 from goalseek.proposal.brief import describe_climb, make_brief
 from goalseek.proposal.past_tries import Archive, read_history
 from goalseek.proposal.prompt import brief_text
-from goalseek.workspace.scope import manifest_scope
 
 
 def arguments(parser: Parser) -> None:
@@ -28,19 +25,14 @@ def run(options: Options) -> None:
     if standing.baseline is None:
         raise GoalseekError("nothing is measured yet", "goalseek try measures the baseline first", BAD_FINDING)
     with opening.open_repository(loaded) as repository:
-        head = repository.resolve(repository.ledger_ref)
-        ruler = read_ruler(repository.objects, repository.tree_of(head)) if head else None
-        manifest = with_pinned_ruler(loaded.manifest, ruler) if ruler else loaded.manifest
-        folder = base_of(loaded, repository.top)
-        listing = ruler.hidden_from if ruler else ()
-        scope = manifest_scope(loaded, manifest, folder_prefix(repository.top, folder), listing)
+        manifest, scope, _ = opening.pinned_view(loaded, repository)
         standing = standing.for_run(stop.read_pending_run(repository.own) or standing.run_id)
         recent = list(islice(history.newest_iterations(), RECENT))
         archive = Archive(standing, recent, history, repository, loaded.runs)
         number = standing.next_iteration
         told = (each for each in directions.read_directions(loaded.directions) if each.holds_at(number))
         ahead = tuple(Ahead(one.iteration, one.title) for one in read_picture(loaded.state).under_way)
-        texts = directions.read_program(folder, manifest), tuple(each.text for each in told)
+        texts = directions.read_program(base_of(loaded, repository.top), manifest), tuple(each.text for each in told)
         context = describe_climb(archive, standing, manifest, number, *texts, ahead)
         past = read_history(archive, context.best_iteration, manifest, scope)
         brief = make_brief(context, past, manifest, standing, scope)

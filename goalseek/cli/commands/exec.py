@@ -100,7 +100,7 @@ def _verify(project: Project, config: Config, tree: str, outputs: Path) -> Itera
         which = f", the last of {len(earlier) + 1} verify commands" if earlier else ""
         view = f"the view of {command.name}{which}: sees {command.sees}; run folder {folder}"
         print(f"goalseek: {view}", file=sys.stderr)
-    yield verifier.access_for(prepared, command, root, terminal=True), variables, below / command.cwd
+    yield verifier.access_for(prepared, command, root, terminal="person's"), variables, below / command.cwd
 
 
 @contextlib.contextmanager
@@ -116,7 +116,7 @@ def _agent(project: Project, config: Config, tree: str) -> Iterator[Place]:
     folder = root / project.places.prefix
     variables = {"GOALSEEK_PROJECT_ROOT": str(project.confines.seen_at(root, folder)), "GOALSEEK_PHASE": "apply"}
     network = config.manifest.sandbox.agent_network
-    access = ProgramAccess(root, manifest_commands(project.loaded), network=network, terminal=True)
+    access = ProgramAccess(root, manifest_commands(project.loaded), network=network, terminal="person's")
     if sys.stderr.isatty():
         print("goalseek: the agent's tree; your changes are undone", file=sys.stderr)
     try:

@@ -1,20 +1,22 @@
 """``goalseek try``: what somebody edited in their checkout, measured, and kept if it is a gain."""
 
 import os
+from pathlib import Path
 
 from goalseek.cli.commands.show import find_record
 from goalseek.cli.commands.wait import add_wait_options, await_result, wait_seconds
 from goalseek.cli.options import Options, Parser, add_why_option
 from goalseek.errors import GoalseekError
-from goalseek.git.paths import folder_prefix, quote_path
+from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
 from goalseek.ledger.results_file import load_standing
-from goalseek.manifest.loading import ManifestFile, base_of, make_log_folders
+from goalseek.manifest.loading import ManifestFile, make_log_folders
 from goalseek.project import opening, paths, tries
 from goalseek.providers.skills import outdated_note
 from goalseek.values import Outcome
-from goalseek.workspace.scope import Scope, manifest_scope
+from goalseek.workspace.driven import Drive
+from goalseek.workspace.scope import Scope
 
 
 def arguments(parser: Parser) -> None:
@@ -35,26 +37,36 @@ def run(options: Options) -> int:
     opening.refuse_missing_home(manifest)
     make_log_folders(manifest)  # goalseek's own files are no part of the checkout
     with opening.open_repository(loaded) as repository:
-        scope = manifest_scope(loaded, loaded.manifest, folder_prefix(repository.top, base_of(loaded, repository.top)))
+        pinned, scope, _ = opening.pinned_view(loaded, repository)
         if note := outdated_note(repository.top):
             options.print_message(f"note: {note}")
         driver = tries.find_driver(repository, os.environ)
+        place: tries.Place = tries.UsersCheckout(repository)
+        if folder := os.environ.get(tries.DRIVE_VARIABLE):
+            from goalseek.proposal.drive import driven_tree
+
+            place = driven_tree(repository, pinned, scope, Drive.load(Path(folder)))
         if options.restore or options.source is not None:
             if options.summary or options.why:
                 raise GoalseekError(
                     "--restore and --from measure nothing, so they take no summary", "goalseek try --restore"
                 )
-            _restore(options, manifest, repository, scope, driver)
+            _restore(options, manifest, repository, scope, driver, place)
             return 0
-        trial, taken_back = tries.request_try(repository, scope, driver, options.summary, options.why)
-        if taken_back:  # by git switch or git checkout, perhaps without meaning to
+        trial, taken_back = tries.request_try(repository, scope, driver, place, options.summary, options.why)
+        if taken_back and driver.isolation == tries.OPEN:  # by git switch or git checkout, perhaps without meaning to
             names = abbreviate([quote_path(path) for path in taken_back])
             options.print_message(f"note: as in HEAD, without what was kept since: {names}")
         return await_result(options, manifest, repository, trial, seconds)
 
 
 def _restore(
-    options: Options, manifest: ManifestFile, repository: Repository, scope: Scope, driver: tries.Driver
+    options: Options,
+    manifest: ManifestFile,
+    repository: Repository,
+    scope: Scope,
+    driver: tries.Driver,
+    place: tries.Place,
 ) -> None:
     if options.source is None:
         incumbent = load_standing(manifest).incumbent
@@ -73,6 +85,6 @@ def _restore(
         # What was not kept is still to be tried, together with the edits that follow.
         is_in_tip = record.outcome in (Outcome.KEPT, Outcome.BASELINE)
         base = commit if is_in_tip else str(record.base_commit_hash)
-    changed = [quote_path(path) for path in tries.bring_into_step(repository, scope, driver, commit, base)]
+    changed = [quote_path(path) for path in tries.bring_into_step(repository, scope, driver, place, commit, base)]
     what = abbreviate(changed) if changed else "nothing, as they are there already"
     options.print_answer({"commit": commit, "changed": changed}, f"wrote the files of {name}: {what}")

@@ -12,10 +12,13 @@ from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import ManifestFile, make_log_folders
 from goalseek.project import opening, paths, progress, stop, tries
 from goalseek.project.picture import describe_end, read_picture
+from goalseek.proposal.past_tries import crash_output, past_try
 from goalseek.records import IterationRecord
 from goalseek.values import Outcome
 
 _LOOK_SECONDS = 0.05
+_COULD_READ = "its author could read the hidden files: isolation.driver = open"
+_TAIL_LINES = 5  # of what a failed command printed that sees nothing hidden
 _NEXT = {
     Outcome.KEPT: "edit on, then goalseek try",
     Outcome.REVERTED: "edit again, then goalseek try; goalseek show {} says more",
@@ -43,12 +46,12 @@ def run(options: Options) -> int:
         if options.iteration is None:
             trial = pending.get(driver.session)
             if trial is None and manifest.results.exists() and (last := tries.last_record(manifest, driver)):
-                return print_result(options, last)  # it has ended meanwhile
+                return print_result(options, manifest, last)  # it has ended meanwhile
         else:
             record = _record_of(manifest, options.iteration)
             trial = record.digests.get("try", "") if record else None
             if record and trial not in pending.values():
-                return print_result(options, record)
+                return print_result(options, manifest, record)
             places = {_iteration_of(manifest, repository, one): one for one in pending.values()}
             trial = trial or places.get(options.iteration)
         if trial is None:
@@ -79,7 +82,7 @@ def await_result(options: Options, manifest: ManifestFile, repository: Repositor
         has_news = size != (size := manifest.results.stat().st_size if manifest.results.exists() else 0)
         record = tries.find_record(manifest, trial) if has_news else record
         if record and trial not in repository.tries().values():  # else whoever was at work has not ended the try
-            return print_result(options, record)
+            return print_result(options, manifest, record)
         if holder is None and (worker is None or code == LOCKED):
             worker = _start_worker(manifest)
         elif holder is None and code is not None:
@@ -89,20 +92,24 @@ def await_result(options: Options, manifest: ManifestFile, repository: Repositor
         time.sleep(_LOOK_SECONDS)
 
 
-def print_result(options: Options, record: IterationRecord) -> int:
-    metric = record.metric
+def print_result(options: Options, manifest: ManifestFile, record: IterationRecord) -> int:
+    metric, table = record.metric, manifest.manifest
+    past = past_try(record, table.commands, (table.metric, *table.guard))
+    is_driven = tries.DRIVE_VARIABLE in os.environ  # its author is told no output of a command that sees hidden files
+    printed = crash_output(manifest.runs, record).rstrip().splitlines()[-_TAIL_LINES:]
     numbers = humanize.format_distinct(
         *(one for one in (metric.value, metric.incumbent) if one is not None), unit=metric.unit
     )
     value = f"{metric.name} {' against '.join(numbers)}" if metric.value is not None else ""
     odds = humanize.format_odds(metric.odds)
     lines = [
-        f"iteration {record.iteration} {record.outcome}: {record.why}",
+        f"iteration {record.iteration} {record.outcome}: {past.why if is_driven else record.why}",
         *filter(None, ["; ".join(filter(None, (value, odds)))]),
-        *(["its author could read the hidden files: isolation.driver = open"] if record.isolation.driver else []),
+        *([_COULD_READ] if record.isolation.driver == tries.OPEN else []),
+        *(f"  {line}" for line in printed),
         options.with_manifest(f"next: {_NEXT.get(Outcome(record.outcome), 'goalseek try').format(record.iteration)}"),
     ]
-    options.print_answer(record, *lines)
+    options.print_answer(past if is_driven else record, *lines)
     return int(options.exit_code and record.outcome != Outcome.KEPT)
 
 
@@ -122,7 +129,9 @@ def _unmeasured_error(
     """Why who was to measure it ended; a try that it refused does not wait any more."""
     picture, log = read_picture(manifest.state, is_held=False), manifest.logs / "detached.log"
     why, hint = describe_end(picture.status, picture.stop_reason), picture.next
-    if code > 0:  # the last error that it printed, with its hint
+    if tries.DRIVE_VARIABLE in os.environ:
+        why, hint = "goalseek status, outside of this drive, says why", ""
+    elif code > 0:  # the last error that it printed, with its hint
         *_, said = f"\n{log.read_text('utf-8', 'replace')}".rpartition("\ngoalseek: ")
         why, _, hint = said.strip().partition("\n")
     if (number := _iteration_of(manifest, repository, trial)) is not None:

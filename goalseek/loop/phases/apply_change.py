@@ -5,7 +5,6 @@ a move to another tip, a revert) is screened too, and needs no workspace.
 """
 
 import contextlib
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -29,7 +28,6 @@ from goalseek.sandbox.environment import Redactor
 from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.workspace.checkout import Changes
 from goalseek.workspace.screening import (
-    MAX_BYTES,
     FolderFiles,
     Screening,
     gitignore_matcher,
@@ -212,15 +210,9 @@ class _Edits(Struct, frozen=True):
 
 
 def _refuse_credentials(screening: Screening, paths: Iterable[str], secrets: Redactor, usage: Usage) -> None:
-    for path in paths:
-        content = os.fsencode(path)
-        with contextlib.suppress(OSError):
-            if screening.files.size(path) > MAX_BYTES:
-                continue  # as a flood it is refused unread
-            content += screening.files.read(path)
-        if secrets.contains(content):
-            why = f"{quote_path(secrets.redact_text(path))} holds a credential; nothing of this change is stored"
-            raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why, usage=usage)
+    if path := screening.find_credential(paths, secrets.contains):
+        why = f"{quote_path(secrets.redact_text(path))} holds a credential; nothing of this change is stored"
+        raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why, usage=usage)
 
 
 def _write_diff(objects: Objects, before: str, screening: Screening, folder: Path) -> Diff:

@@ -13,6 +13,7 @@ from goalseek.measurement.ruler import Ruler
 from goalseek.phase_values import Evidence, IterationResult
 from goalseek.project import landing
 from goalseek.project.approval import approval_file
+from goalseek.project.tries import isolation_of_author
 from goalseek.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.values import Outcome, Phase, to_line, to_plain
 from goalseek.workspace.listing import digest_of
@@ -65,6 +66,7 @@ def _make_record(
     spending = steps.usage_log.spending()
     benches, host = (evidence.benches, evidence.host) if evidence.runs else iteration.lanes.pool.setting
     trial, is_asked = (plan.trial, plan.is_asked) if plan else ("", True)
+    author_level = isolation_of_author(project.repository.load_commit(trial)) if trial else ""
     failed = [number for number, run in enumerate(evidence.runs, 1) if run.of == "incumbent" and run.value is None]
     used = ", ".join(map(str, steps.resumed_from))
     resumed = used and f"an earlier invocation ended before its record; this one used its stored answers: {used}"
@@ -116,7 +118,7 @@ def _make_record(
         verify=evidence.verify,
         benches=benches,
         host=host,
-        isolation=Isolation(project.confines.level.name, isolation_of(config.manifest), "open" if trial else ""),
+        isolation=Isolation(project.confines.level.name, isolation_of(config.manifest), author_level),
         digests={
             "ruler": ruler.digest if ruler else standing.ruler,
             **({"hidden_from": digest_of(config.trees.hidden_from)} if config.trees.hidden_from else {}),

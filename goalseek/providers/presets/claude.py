@@ -1,5 +1,6 @@
 """The preset of Claude Code, ``claude``."""
 
+import json
 from typing import Any
 
 from msgspec import structs
@@ -83,6 +84,14 @@ def _usage(row: Any, names: tuple[str, ...] = _OF_ANSWER) -> Usage:
     return Usage(fresh + stored, cached, output)
 
 
+def first_start(folder: str) -> dict[str, str]:
+    """The theme and what else its first start would ask for, as in the user's own HOME; the folder is trusted."""
+    own = preset.read_json(".claude.json")
+    kept = {key: own[key] for key in ("theme", "customApiKeyResponses", "oauthAccount") if key in own}
+    trusted = {folder: {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}}
+    return {".claude.json": json.dumps({"theme": "dark", **kept, "hasCompletedOnboarding": True, "projects": trusted})}
+
+
 PRESET = Preset(
     name="claude",
     program="claude",
@@ -116,4 +125,5 @@ PRESET = Preset(
     ),
     address="https://api.anthropic.com",
     kept_bytes=2**26,  # its last line may be of megabytes
+    first_start=first_start,
 )

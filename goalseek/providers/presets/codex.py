@@ -1,5 +1,6 @@
 """The preset of Codex, ``codex``."""
 
+import json
 import re
 from typing import Any
 
@@ -76,6 +77,11 @@ def _trouble(failed: str | None, error: Any, reset: float | None) -> Trouble:
     return Trouble(kind, why, reset if kind == "rate_limited" else None)
 
 
+def first_start(folder: str) -> dict[str, str]:
+    trusted = f'[projects.{json.dumps(folder)}]\ntrust_level = "trusted"\n'
+    return {".codex/config.toml": f"check_for_update_on_startup = false\n{trusted}"}
+
+
 PRESET = Preset(
     name="codex",
     program="codex",
@@ -105,4 +111,6 @@ PRESET = Preset(
     ),
     address="https://api.openai.com",
     waits=r'"message":"Reconnecting\.\.\. ',
+    interactive=("--dangerously-bypass-approvals-and-sandbox",),  # its own keeps commands from goalseek's socket
+    first_start=first_start,
 )

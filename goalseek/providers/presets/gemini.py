@@ -90,6 +90,15 @@ def _deny(*tools: str) -> str:
     return f'[[rule]]\ntoolName = {json.dumps(tools)}\ndecision = "deny"\npriority = 900\n'
 
 
+def first_start(folder: str) -> dict[str, str]:
+    """Its theme and way to log in, as in the user's own HOME; the folder is trusted."""
+    own = preset.read_json(_SETTINGS)
+    return {
+        _SETTINGS: json.dumps({key: own[key] for key in ("ui", "theme", "security", "selectedAuthType") if key in own}),
+        ".gemini/trustedFolders.json": json.dumps({folder: "TRUST_FOLDER"}),
+    }
+
+
 PRESET = Preset(
     name="gemini",
     program="gemini",
@@ -120,4 +129,5 @@ PRESET = Preset(
         (_WEB_POLICY, _deny("google_web_search", "web_fetch"), ("no_search",)),
     ),
     address="https://generativelanguage.googleapis.com",
+    first_start=first_start,
 )

@@ -1,0 +1,59 @@
+"""``goalseek drive``: an agent that a person uses, or a shell, in the workspace and the sandbox."""
+
+import argparse
+from pathlib import Path
+
+from goalseek.cli.options import Options, Parser
+from goalseek.errors import USAGE, GoalseekError
+from goalseek.humanize import abbreviate
+from goalseek.manifest.loading import ManifestFile, make_log_folders
+from goalseek.manifest.tables import ProviderTable
+from goalseek.project import opening, paths
+from goalseek.providers import registry
+from goalseek.providers.coding_agent import AgentProvider
+from goalseek.providers.preset import Preset
+
+
+def arguments(parser: Parser) -> None:
+    parser.epilog = (
+        "Inside, goalseek try, wait, brief, status, log, show and direct ask the goalseek outside. Edits that are not "
+        "tried yet stay in the workspace for the next drive."
+    )
+    agent = f"{', '.join(registry.PRESETS[:4])}, or a command after -- (default: the manifest's agent)"
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="AGENT | -- CMD", help=agent)
+
+
+def run(options: Options) -> int:
+    from goalseek.proposal.drive import run_drive
+
+    manifest = paths.manifest_of_running_climb(options.load_manifest())
+    words, agent = _choose(manifest, options.arguments)
+    make_log_folders(manifest)
+    with opening.open_repository(manifest) as repository:
+        code, untried = run_drive(manifest, repository, words, agent)
+    if untried:
+        text = f"not tried yet, and kept in the workspace: {abbreviate(untried)}; goalseek drive goes on with them"
+        options.print_message(options.with_manifest(text))
+    return code
+
+
+def _choose(manifest: ManifestFile, arguments: list[str]) -> tuple[list[str], AgentProvider | None]:
+    """The command line, and its agent where it is one; a command that names an agent's program is that agent."""
+    table = manifest.manifest.provider
+    words = arguments[1:] if arguments[:1] == ["--"] else []
+    if words:
+        presets = {name: registry.load_maker(name) for name in registry.PRESETS}
+        programs = {preset.program: name for name, preset in presets.items() if isinstance(preset, Preset)}
+        name = programs.get(Path(words[0]).name, "")
+    else:
+        name = arguments[0] if arguments else table.name if table else ""
+        if name not in registry.PRESETS or arguments[1:]:
+            message = f"drive takes an agent, not {' '.join(arguments) or name!r}"
+            raise GoalseekError(message, "goalseek drive claude; a command follows --: goalseek drive -- bash", USAGE)
+    if not name:
+        return words, None
+    chosen = table if table and table.name == name else ProviderTable(name=name)
+    maker = registry.load_maker(name)
+    assert isinstance(maker, Preset)
+    agent = AgentProvider(chosen, manifest.folder, maker)
+    return words or [*agent.words, *maker.interactive], agent

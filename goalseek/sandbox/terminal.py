@@ -1,0 +1,102 @@
+"""A pseudo-terminal of our own: what runs in it draws on the person's terminal, and cannot type into that."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import selectors
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from goalseek.sandbox.supervisor import CANNOT_START, launch_in_terminal
+from goalseek.sandbox.view import Launch
+
+_LOOK_SECONDS = 0.5
+_LAST_SECONDS = 0.05  # for answers of the terminal to what the program asked it last
+_END_OF_INPUT = b"\x04"
+# Back from the other screen, a visible cursor, no reports of the mouse, of focus or of pastes, no colour.
+_RESET = b"\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[<u\x1b[0m"
+
+
+def run_in_own_terminal(launch: Launch, look: Callable[[], object]) -> int:
+    """The exit code of a program as ``launch_in_terminal`` gives it; ``look`` is called twice a second meanwhile.
+
+    Keys go to the program as they are, ^C and ^Z too; its terminal has the size of the person's. What is typed, or
+    answered by the terminal, is never left for whoever reads after it.
+    """
+    child, master = pty.fork()
+    if child == 0:
+        code = CANNOT_START
+        try:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            code = launch_in_terminal(launch)
+        except FileNotFoundError as error:
+            print(f"goalseek: there is no program {error.filename}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(code)
+    try:
+        with _raw_terminal(master):
+            _copy(master, look)
+    finally:
+        os.close(master)  # its end hangs up on a program that is still there
+        _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def _copy(master: int, look: Callable[[], object]) -> None:
+    """Between the person's terminal and the program's, until that is closed."""
+    typed, drawn = sys.stdin.fileno(), sys.stdout.fileno()
+    with selectors.DefaultSelector() as selector:
+        selector.register(master, selectors.EVENT_READ)
+        with contextlib.suppress(PermissionError):  # a file, which is read at once
+            selector.register(typed, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select(_LOOK_SECONDS):
+                if key.fd == typed:
+                    _write(master, os.read(typed, 65536) or _END_OF_INPUT)
+                    continue
+                try:
+                    chunk = os.read(master, 65536)
+                except OSError:  # the last program that had it open has ended
+                    chunk = b""
+                if not chunk:
+                    return
+                _write(drawn, chunk)
+            look()
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(descriptor, content) :]
+
+
+@contextlib.contextmanager
+def _raw_terminal(master: int) -> Iterator[None]:
+    """In this block keys arrive one by one, and the program's terminal is as large as the person's."""
+    person = sys.stdin.fileno()
+    if not os.isatty(person):
+        yield
+        return
+
+    def resize(number: int = 0, frame: FrameType | None = None) -> None:
+        fcntl.ioctl(master, termios.TIOCSWINSZ, fcntl.ioctl(person, termios.TIOCGWINSZ, bytes(8)))
+
+    modes, before = termios.tcgetattr(person), signal.signal(signal.SIGWINCH, resize)
+    try:
+        resize()
+        tty.setraw(person)
+        yield
+    finally:
+        signal.signal(signal.SIGWINCH, before)
+        _write(sys.stdout.fileno(), _RESET)
+        with selectors.DefaultSelector() as selector:
+            selector.register(person, selectors.EVENT_READ)
+            while selector.select(_LAST_SECONDS):
+                os.read(person, 65536)
+        termios.tcsetattr(person, termios.TCSAFLUSH, modes)

@@ -1,0 +1,96 @@
+"""The tree in which somebody drives an agent: a workspace whose edits stay until they are tried."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from goalseek.disk import add_own, read_object, recreate_folder, write_atomic
+from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
+from goalseek.git.objects import Entry, TreeReader
+from goalseek.git.paths import quote_path
+from goalseek.git.repository import Repository
+from goalseek.workspace.checkout import Checkout
+from goalseek.workspace.scope import Scope
+from goalseek.workspace.screening import FolderFiles, Screening, gitignore_matcher, linked_instructions
+
+_FILE = "drive.json"
+
+
+class Drive(Struct, frozen=True):
+    """A drive, stored in the ``folder`` of its lane: the ``commit`` that its tree was made of, and who is in it."""
+
+    folder: Path
+    commit: str = ""
+    name: str = ""
+    level: str = ""  # of the sandbox
+    logins: tuple[str, ...] = ()  # paths of files
+    variables: tuple[str, ...] = ()  # with credentials
+
+    @classmethod
+    def load(cls, folder: Path) -> Drive:
+        add_own(folder)
+        stored = read_object(folder / _FILE)
+        lists = {name: tuple(stored.get(name, ())) for name in ("logins", "variables")}
+        return cls(folder, stored.get("commit", ""), stored.get("name", ""), stored.get("level", ""), **lists)
+
+    def save(self) -> None:
+        fields = {name: getattr(self, name) for name in self.__struct_fields__ if name != "folder"}
+        write_atomic(self.folder / _FILE, json.dumps(fields) + "\n")
+
+
+class DrivenTree:
+    """``is_credential`` says whether a file's bytes hold one: nothing of such a try is stored."""
+
+    def __init__(
+        self, repository: Repository, scope: Scope, drive: Drive, is_credential: Callable[[bytes], bool]
+    ) -> None:
+        self._repository = repository
+        self._scope = scope
+        self._drive = drive
+        self._is_credential = is_credential
+        root = drive.folder / "workspace"
+        objects = repository.objects
+        self._checkout = Checkout(
+            root,
+            root.with_name("workspace.state"),
+            lambda path, entry: objects.read(entry.blob),
+            objects.fill,
+            lambda path: path == ".git" or scope.share_at(path) == path,
+        )
+
+    def read(self) -> tuple[str, list[str]]:
+        """Its tree, with the files that no agent sees as in its commit, and why edits outside the scope are refused.
+
+        Raises GoalseekError for a credential, and if somebody removed the tree.
+        """
+        if not self._checkout.load():
+            raise GoalseekError("the tree of this drive is gone", "end it, and goalseek drive again", UNFIT)
+        objects, scope, entries = self._repository.objects, self._scope, self._checkout.entries
+        tree = self._repository.tree_of(self._drive.commit)
+        changes = self._checkout.changes()
+        snapshot = self._drive.folder / "snapshot"
+        recreate_folder(snapshot)
+        screening = Screening(
+            entries,
+            FolderFiles(self._checkout.root, objects, snapshot),
+            TreeReader(objects, tree),
+            scope,
+            gitignore_matcher(entries, objects),
+            linked_instructions(entries, objects, scope),
+        )
+        if path := screening.find_credential((*changes.added, *changes.changed), self._is_credential):
+            message = f"{quote_path(path)} holds a credential: nothing of this try is stored"
+            raise GoalseekError(message, "take it out, then goalseek try", BAD_FINDING)
+        screening.screen(changes)
+        return objects.splice(tree, screening.edits), screening.refused
+
+    def unseen(self, seen: Mapping[str, Entry | None]) -> list[str]:
+        """Nothing: the walk sees every file."""
+        return []
+
+    def write(self, entries: Mapping[str, Entry | None]) -> None:
+        self._checkout.overlay(entries)
