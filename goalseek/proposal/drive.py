@@ -70,13 +70,11 @@ def run_drive(
 ) -> tuple[int, list[str]]:
     """Run a command line, of ``agent`` if that is one, until it ends; its exit code, and the files not tried yet.
 
-    Raises GoalseekError without a baseline, a sandbox or the program.
+    Raises GoalseekError without a baseline or a sandbox.
     """
     name = agent.name if agent else Path(words[0]).name
     manifest, scope, listing = opening.pinned_view(loaded, repository)
     refuse_unconfined(manifest, name, runs_unasked=True)
-    if agent:
-        agent.check()
     login, folder = agent.login() if agent else Login(), base_of(loaded, repository.top)
     with _free_lane(loaded, repository) as places:
         policy = policy_for(loaded, repository.location, folder, places)
@@ -132,7 +130,9 @@ def run_drive(
 
             def look() -> None:
                 if not all((home.path / path).is_symlink() for path in files):
-                    home.make(name, files, {})  # a login was renewed: it is the user's now, and again linked here
+                    # A login was renewed: it is the user's now, in the file that the sandbox shows, and linked again.
+                    home.collect_renewed_logins(is_shared=True)
+                    home.make(name, files, {})
 
             code = run_in_own_terminal(launch, look)
         home.collect_renewed_logins(is_shared=True)

@@ -52,14 +52,16 @@ def run_in_own_terminal(launch: Launch, look: Callable[[], object]) -> int:
 def _copy(master: int, look: Callable[[], object]) -> None:
     """Between the person's terminal and the program's, until that is closed."""
     typed, drawn = sys.stdin.fileno(), sys.stdout.fileno()
-    with selectors.DefaultSelector() as selector:
+    with selectors.SelectSelector() as selector:  # any other takes no file, and no /dev/null
         selector.register(master, selectors.EVENT_READ)
-        with contextlib.suppress(PermissionError):  # a file, which is read at once
-            selector.register(typed, selectors.EVENT_READ)
+        selector.register(typed, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select(_LOOK_SECONDS):
                 if key.fd == typed:
-                    _write(master, os.read(typed, 65536) or _END_OF_INPUT)
+                    keys = os.read(typed, 65536)
+                    if not keys:
+                        selector.unregister(typed)
+                    _write(master, keys or _END_OF_INPUT)
                     continue
                 try:
                     chunk = os.read(master, 65536)
@@ -90,12 +92,12 @@ def _raw_terminal(master: int) -> Iterator[None]:
     modes, before = termios.tcgetattr(person), signal.signal(signal.SIGWINCH, resize)
     try:
         resize()
-        tty.setraw(person)
+        tty.setraw(person, termios.TCSANOW)  # what is typed ahead is the program's
         yield
     finally:
         signal.signal(signal.SIGWINCH, before)
         _write(sys.stdout.fileno(), _RESET)
-        with selectors.DefaultSelector() as selector:
+        with selectors.SelectSelector() as selector:
             selector.register(person, selectors.EVENT_READ)
             while selector.select(_LAST_SECONDS):
                 os.read(person, 65536)

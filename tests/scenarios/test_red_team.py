@@ -75,3 +75,34 @@ def test_an_agent_gets_what_the_level_lets_through_and_no_more(
                 by_hand(words, number, attack, places, descriptor)
     assert not wrong
     assert [record["isolation"]["sandbox"] for record in project.iterations()] == [mode] * (len(ATTACKS) + 1)
+
+
+@pytest.mark.parametrize("mode", levels("landlock", "bubblewrap"))
+def test_whoever_drives_gets_no_more_than_an_agent(
+    mode: str, make_project: Projects, tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("USERS_TOKEN", "mine")
+    project = make_project(files={"answer.json": answer(1), "hidden/labels.txt": SECRET, ".gitignore": "data\n"})
+    agent, wrong = tmp_path / "agent.py", {}
+    attacks = [attack for attack in ATTACKS if attack.gain != "opened" or attack in COMMON]
+    with field(project, tmp_path, isolated, mode) as (places, _):
+        agent.write_text(script("agent", places))
+        project.set_manifest(
+            {
+                "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]},
+                "verify": [{"name": "judge", "run": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"', "sees": "both"}],
+                "sandbox": {"mode": mode, "agent_network": False},
+            }
+        )
+        project.commit("the manifest")
+        project.check("baseline")
+        secret = (project.top / ".git/goalseek/demo/secret").read_bytes().hex()
+        for attack in attacks:
+            words = ["env", "GOALSEEK_ITERATION=1", sys.executable, str(agent), attack.name]
+            loot = loot_in(project.check("drive", "--", *words))
+            gained = attack.gain.replace("{secret}", secret) in loot
+            succeeded = is_there(attack.wrote.format(**places)) if attack.wrote else gained
+            if succeeded != (mode in attack.open_at):
+                wrong[attack.name] = loot
+        project.check("audit")
+    assert not wrong and not living(isolated)

@@ -56,4 +56,6 @@ def _choose(manifest: ManifestFile, arguments: list[str]) -> tuple[list[str], Ag
     maker = registry.load_maker(name)
     assert isinstance(maker, Preset)
     agent = AgentProvider(chosen, manifest.folder, maker)
+    if not words:
+        agent.check()
     return words or [*agent.words, *maker.interactive], agent
