@@ -55,7 +55,8 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(variable, str(folder))
     for variable, value in IDENTITY.items():
         monkeypatch.setenv(variable, value)
-    for variable in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "COLUMNS", "NO_COLOR"):
+    sessions = ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID")
+    for variable in ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "COLUMNS", "NO_COLOR", *sessions):
         monkeypatch.delenv(variable, raising=False)
     return home
 

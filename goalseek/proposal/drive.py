@@ -104,11 +104,14 @@ def run_drive(
         files.pop("", None)
         seen_folder = policy.seen_at(workspace.root, workspace.root / places.prefix)
         texts = {str(path): skill_text(skill) for skill, path in skill_places(Path()) if skill == "goalseek"}
-        texts |= agent.preset.first_start(str(policy.seen_at(workspace.root, workspace.root))) if agent else {}
+        if agent:
+            top = str(policy.seen_at(workspace.root, workspace.root))
+            texts |= agent.preset.first_start(top, login.billing == "api")
         home.make(name, files, texts)
         with create(places.folder / "bin" / "goalseek", 0o755) as file:
             file.write(f"#!{sys.executable} -IS\n{inspect.getsource(client)}".encode())
-        with _Door(loaded, drive) as door:
+        with _Door(loaded, manifest, drive) as door, contextlib.ExitStack() as stack:
+            stack.callback(places.clear_scratch)
             variables = {
                 **process.inherited_variables((*login.variables, "COLORTERM")),
                 **(agent.variables_in_sandbox() if agent else {}),
@@ -170,7 +173,8 @@ class _Door(contextlib.AbstractContextManager["_Door"]):
     A request is a command line as JSON, at most 64 KiB; nothing in it names a path outside.
     """
 
-    def __init__(self, loaded: ManifestFile, drive: Drive) -> None:
+    def __init__(self, loaded: ManifestFile, manifest: Manifest, drive: Drive) -> None:
+        self._manifest = manifest
         self.path = drive.folder / "socket"
         self._loaded = loaded
         self._drive = drive
@@ -215,6 +219,8 @@ class _Door(contextlib.AbstractContextManager["_Door"]):
             words = None
         if not isinstance(words, list) or not all(isinstance(word, str) and "\0" not in word for word in words):
             return USAGE, "", "goalseek: a request is a list of at most 64 KiB of words\n"
+        secrets = _secrets_of(self._manifest, self._drive)
+        words = [secrets.redact_text(word) for word in words]
         name, *rest = words or [""]
         commands = (*_ASKED_OUTSIDE, *_READ_FROM_BRIEF)
         if name not in commands or any(word.startswith("-") and word.split("=")[0] not in _OPTIONS for word in rest):

@@ -88,8 +88,9 @@ class Preset(Struct, frozen=True):
     kept_bytes: int = KEPT_BYTES  # read of each output, head and tail
     waits: str = ""  # it waits for its model from this pattern to its next row of JSON
     version: tuple[str, ...] = ("--version",)
-    interactive: tuple[str, ...] = ()  # arguments where a person uses it, in a sandbox
-    first_start: Callable[[str], Mapping[str, str]] = lambda folder: {}  # files of HOME: no questions in that folder
+    interactive: tuple[Part, ...] = (Part(("--model", "{model}"), ("model",)),)  # where a person uses it, in a sandbox
+    # Files of HOME, so that it asks nothing at its start in this folder; whether a key pays.
+    first_start: Callable[[str, bool], Mapping[str, str]] = lambda folder, has_key: {}
 
 
 LITELLM_VARIABLES: tuple[tuple[str, str, tuple[str, ...]], ...] = (

@@ -4,7 +4,7 @@ import contextlib
 import fcntl
 import os
 import pty
-import selectors
+import select
 import signal
 import sys
 import termios
@@ -23,7 +23,7 @@ _RESET = b"\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[
 
 
 def run_in_own_terminal(launch: Launch, look: Callable[[], object]) -> int:
-    """The exit code of a program as ``launch_in_terminal`` gives it; ``look`` is called twice a second meanwhile.
+    """The exit code of a program as ``launch_in_terminal`` gives it; ``look`` is called now and then meanwhile.
 
     Keys go to the program as they are, ^C and ^Z too; its terminal has the size of the person's. What is typed, or
     answered by the terminal, is never left for whoever reads after it.
@@ -50,27 +50,31 @@ def run_in_own_terminal(launch: Launch, look: Callable[[], object]) -> int:
 
 
 def _copy(master: int, look: Callable[[], object]) -> None:
-    """Between the person's terminal and the program's, until that is closed."""
+    """Between the person's terminal and the program's, until that is closed.
+
+    Neither side waits for the other: a program that prints and does not read takes no keys meanwhile.
+    """
     typed, drawn = sys.stdin.fileno(), sys.stdout.fileno()
-    with selectors.SelectSelector() as selector:  # any other takes no file, and no /dev/null
-        selector.register(master, selectors.EVENT_READ)
-        selector.register(typed, selectors.EVENT_READ)
-        while True:
-            for key, _ in selector.select(_LOOK_SECONDS):
-                if key.fd == typed:
-                    keys = os.read(typed, 65536)
-                    if not keys:
-                        selector.unregister(typed)
-                    _write(master, keys or _END_OF_INPUT)
-                    continue
-                try:
-                    chunk = os.read(master, 65536)
-                except OSError:  # the last program that had it open has ended
-                    chunk = b""
-                if not chunk:
-                    return
-                _write(drawn, chunk)
-            look()
+    unsent, is_over = b"", False
+    os.set_blocking(master, False)
+    while True:
+        reading = [master] if unsent or is_over else [master, typed]  # of a file or /dev/null all is there at once
+        ready, writable, _ = select.select(reading, [master] if unsent else [], [], _LOOK_SECONDS)
+        if master in ready:
+            try:
+                chunk = os.read(master, 65536)
+            except OSError:  # the last program that had it open has ended
+                chunk = b""
+            if not chunk:
+                return
+            _write(drawn, chunk)
+        if typed in ready:
+            keys = os.read(typed, 65536)
+            unsent, is_over = keys or _END_OF_INPUT, not keys
+        if writable:
+            with contextlib.suppress(BlockingIOError):
+                unsent = unsent[os.write(master, unsent) :]
+        look()
 
 
 def _write(descriptor: int, content: bytes) -> None:
@@ -97,8 +101,6 @@ def _raw_terminal(master: int) -> Iterator[None]:
     finally:
         signal.signal(signal.SIGWINCH, before)
         _write(sys.stdout.fileno(), _RESET)
-        with selectors.SelectSelector() as selector:
-            selector.register(person, selectors.EVENT_READ)
-            while selector.select(_LAST_SECONDS):
-                os.read(person, 65536)
+        while select.select([person], [], [], _LAST_SECONDS)[0] and os.read(person, 65536):
+            pass
         termios.tcsetattr(person, termios.TCSAFLUSH, modes)

@@ -12,14 +12,13 @@ import subprocess
 import sys
 import termios
 import time
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomli_w
-from project import FILES, MANIFEST, Project, answer, end_all, home, living, until
+from project import FILES, MANIFEST, Project, answer, end_all, everything_written, home, living, until
 from test_try import kill_worker, outcomes
 
 from goalseek.locks import lock_holder
@@ -92,32 +91,16 @@ def test_edits_outside_the_scope_and_credentials_are_refused_by_name(
 ) -> None:
     project.set_manifest({**TABLES, "env": {"agent": {"pass": ["SOME_API_KEY"]}}})
     monkeypatch.setenv("SOME_API_KEY", KEY)
-    told = drive(
-        project, "echo x > other.txt; goalseek try || rm -f other.txt; echo $SOME_API_KEY > notes.txt; ! goalseek try"
-    )
+    script = f"""
+echo x > other.txt; goalseek try || git checkout -q other.txt; echo $SOME_API_KEY > notes.txt; goalseek try || rm -f notes.txt
+echo $SOME_API_KEY > $TMPDIR/kept; goalseek direct "use $SOME_API_KEY"; {put(2)} goalseek try --why "by $SOME_API_KEY"
+"""
+    told = drive(project, script)
     assert "nothing was measured: other.txt is outside scope.writable" in told
     assert "notes.txt holds a credential: nothing of this try is stored" in told
-    assert (
-        len(outcomes(project)) == 1
-        and not found(project, KEY)
-        and found(project, "Baseline of demo")
-        and found(project, "version = 1")
-    )
-
-
-def found(project: Project, text: str) -> list[Path]:
-    """Files with this text in the repository and in goalseek's cache, but for trees that are at work."""
-    places = [project.top, home("cache")]
-    files = (path for place in places for path in place.rglob("*") if path.is_file() and "workspace" not in path.parts)
-    return [path for path in files if text.encode() in content(path)]
-
-
-def content(path: Path) -> bytes:
-    """That of a file, or of the object of git in it."""
-    try:
-        return zlib.decompress(path.read_bytes())
-    except zlib.error:
-        return path.read_bytes()
+    assert outcomes(project)[1:] == [(1, "kept", "better")]
+    written = {place for place, content in everything_written(project) if KEY.encode() in content}
+    assert not written and "(said by whoever drives) use [credential]" in project.check("direct", "--list")
 
 
 @pytest.mark.parametrize(
@@ -194,6 +177,13 @@ def test_two_drives_and_a_climb_stand_in_one_queue(project: Project, tmp_path: P
     climb.communicate(timeout=60)
     assert sorted(one["provider"] for one in project.iterations()) == ["", "command", "driver", "driver"]
     assert len(list(home("cache", "goalseek").glob("*/drive-*"))) == 2
+
+
+@pytest.mark.parametrize("given", ["x" * 5000 + "\n", ""])
+def test_what_is_piped_in_is_read_to_its_end(project: Project, given: str) -> None:
+    words = [sys.executable, "-m", "goalseek", "drive", "--", "sh", "-c", "stty -echo; wc -c; sleep 1"]
+    done = subprocess.run(words, cwd=project.top, input=given.encode(), capture_output=True, timeout=120, check=True)
+    assert done.stdout.split()[-1].isdigit(), done
 
 
 class Terminal:
@@ -296,7 +286,7 @@ def test_a_login_that_is_renewed_inside_is_the_users_while_it_runs(project: Proj
     told = project.check("drive", "--", str(program))
     assert "the-second-refresh-token" in told and "the-second-refresh-token" in login.read_text()
     assert '"hasTrustDialogAccepted": true' in told and told.endswith("goalseek\n")
-    assert not found(project, "the-second-refresh-token") and found(project, "goalseek")
+    assert not [place for place, content in everything_written(project) if b"second-refresh-token" in content]
 
 
 def test_what_cannot_be_driven_is_named(project: Project) -> None:

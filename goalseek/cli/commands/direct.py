@@ -1,10 +1,12 @@
 """``goalseek direct``: directions for the agent, from the next iteration on: add, list or drop one."""
 
+import os
+
 from goalseek.cli.options import Options, Parser
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import make_log_folders
-from goalseek.project import directions, opening, paths
+from goalseek.project import directions, opening, paths, tries
 from goalseek.views.terminal_text import replace_unprintable
 
 
@@ -39,7 +41,8 @@ def run(options: Options) -> None:
         return
     next_iteration = load_standing(manifest).next_iteration
     first = options.first if options.first is not None else max(next_iteration, 1)
-    direction = directions.add_direction(folder, options.text, first, options.last)
+    text = f"(said by whoever drives) {options.text}" if tries.DRIVE_VARIABLE in os.environ else options.text
+    direction = directions.add_direction(folder, text, first, options.last)
     make_log_folders(manifest)
     line = f"direction {direction.number}, from iteration {direction.first}: {direction.text}"
     options.print_answer(direction, line)

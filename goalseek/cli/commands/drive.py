@@ -58,4 +58,4 @@ def _choose(manifest: ManifestFile, arguments: list[str]) -> tuple[list[str], Ag
     agent = AgentProvider(chosen, manifest.folder, maker)
     if not words:
         agent.check()
-    return words or [*agent.words, *maker.interactive], agent
+    return words or agent.words_in_sandbox(), agent

@@ -84,7 +84,7 @@ def _usage(row: Any, names: tuple[str, ...] = _OF_ANSWER) -> Usage:
     return Usage(fresh + stored, cached, output)
 
 
-def first_start(folder: str) -> dict[str, str]:
+def first_start(folder: str, has_key: bool) -> dict[str, str]:
     """The theme and what else its first start would ask for, as in the user's own HOME; the folder is trusted."""
     own = preset.read_json(".claude.json")
     kept = {key: own[key] for key in ("theme", "customApiKeyResponses", "oauthAccount") if key in own}

@@ -77,7 +77,7 @@ def _trouble(failed: str | None, error: Any, reset: float | None) -> Trouble:
     return Trouble(kind, why, reset if kind == "rate_limited" else None)
 
 
-def first_start(folder: str) -> dict[str, str]:
+def first_start(folder: str, has_key: bool) -> dict[str, str]:
     trusted = f'[projects.{json.dumps(folder)}]\ntrust_level = "trusted"\n'
     return {".codex/config.toml": f"check_for_update_on_startup = false\n{trusted}"}
 
@@ -111,6 +111,12 @@ PRESET = Preset(
     ),
     address="https://api.openai.com",
     waits=r'"message":"Reconnecting\.\.\. ',
-    interactive=("--dangerously-bypass-approvals-and-sandbox",),  # its own keeps commands from goalseek's socket
+    interactive=(
+        Part(("-m", "{model}"), ("model",)),
+        Part(("-c", _PROVIDER, "-c", "model_provider=goalseek"), ("endpoint",)),
+        Part(("-c", 'model_providers.goalseek.base_url="{endpoint}/v1"'), ("endpoint",)),
+        Part(("-c", 'model_providers.goalseek.env_key="{key}"'), ("endpoint", "key")),
+        Part(("--dangerously-bypass-approvals-and-sandbox",)),  # its own sandbox does not start in this one
+    ),
     first_start=first_start,
 )
