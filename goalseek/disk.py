@@ -3,7 +3,7 @@
 It deletes in goalseek's own folders only, never through a link. This is the whole list of them (``add_own``):
 
     <cache>/goalseek/<name>-<key>      trees, caches and scratch folders of this project; a name that nobody else makes
-                                       (project.opening)
+                                       (project.opening, proposal.drive)
     <git common dir>/goalseek/<name>   lock, secret, objects.git, packs on their way; git leaves the name to us
                                        (git.repository)
     scratch in a git folder of ours    made beside git's own names (git.objects)

@@ -118,7 +118,8 @@ def request_try(
     """
     if not os.access(repository.location.common_dir, os.W_OK):
         message = f"{repository.location.common_dir} cannot be written from here, as in the sandbox of an agent"
-        raise GoalseekError(message, "run goalseek try in a shell outside of that sandbox", UNFIT)
+        hint = "run it outside of that sandbox; goalseek drive and goalseek mcp are doors for agents"
+        raise GoalseekError(message, hint, UNFIT)
     if driver.session in repository.tries():
         raise _undecided_error()
     objects, tip = repository.objects, repository.resolve(repository.tip_ref)

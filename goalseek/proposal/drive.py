@@ -55,6 +55,7 @@ _REQUEST_SECONDS = 10.0
 
 
 def driven_tree(repository: Repository, manifest: Manifest, scope: Scope, drive: Drive) -> DrivenTree:
+    add_own(drive.folder)
     return DrivenTree(repository, scope, drive, _secrets_of(manifest, drive).contains)
 
 

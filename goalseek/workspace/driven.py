@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.disk import add_own, read_object, recreate_folder, write_atomic
+from goalseek.disk import read_object, recreate_folder, write_atomic
 from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
 from goalseek.git.objects import Entry, TreeReader
 from goalseek.git.paths import quote_path
@@ -32,7 +32,6 @@ class Drive(Struct, frozen=True):
 
     @classmethod
     def load(cls, folder: Path) -> Drive:
-        add_own(folder)
         stored = read_object(folder / _FILE)
         lists = {name: tuple(stored.get(name, ())) for name in ("logins", "variables")}
         return cls(folder, stored.get("commit", ""), stored.get("name", ""), stored.get("level", ""), **lists)

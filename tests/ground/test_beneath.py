@@ -37,9 +37,7 @@ PACKAGE = Path(disk.__file__).parent
 REMOVES_BY_EXACT_NAMES = (
     "disk cli.commands.skill git.as_user git.packing loop.phases.plan git.repository project.opening".split()
 )
-ADDS_TO_THE_LIST = (
-    "disk project.opening git.repository git.objects project.config git.as_user sandbox.level cli.commands.show".split()
-)
+ADDS_TO_THE_LIST = "disk project.opening git.repository git.objects project.config git.as_user sandbox.level cli.commands.show proposal.drive".split()
 
 
 def tree_of(folder: Path) -> Checkout:
