@@ -262,9 +262,13 @@ def _open_part(name: str | Path, flags: int, below: int | None = None, is_ours: 
     try:
         descriptor = os.open(name, flags, dir_fd=below)
     except PermissionError:
-        mode = os.stat(name, dir_fd=below, follow_symlinks=False).st_mode
-        bits = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR | stat.S_IWUSR
-        os.chmod(name, stat.S_IMODE(mode) | bits, dir_fd=below)
+        # A program at work may put a link in its place at any moment, and chmod follows links.
+        with _closing(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=below)) as place:
+            mode = os.fstat(place).st_mode
+            if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+                raise
+            bits = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR | stat.S_IWUSR
+            os.chmod(f"/proc/self/fd/{place}", stat.S_IMODE(mode) | bits)
         return os.open(name, flags, dir_fd=below)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISDIR(mode) and ~mode & stat.S_IRWXU:

@@ -1,4 +1,4 @@
-"""Quantities as people write and read them: durations, sizes, shares, numbers, odds, ages and short lists."""
+"""Quantities as people write and read them: durations, sizes, shares, numbers, odds, ages, titles and short lists."""
 
 import math
 import re
@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from goalseek.values import Usage
 
+TITLE_LIMIT = 200
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 for _name, _unit in {"sec": "s", "second": "s", "min": "m", "minute": "m", "hour": "h", "day": "d"}.items():
     _SECONDS |= dict.fromkeys((_name, f"{_name}s"), _SECONDS[_unit])
@@ -199,6 +200,12 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 MAX_NAMES = 5
+
+
+def clean_title(line: str, limit: int = TITLE_LIMIT) -> str:
+    """One line of printable text, cut to ``limit`` characters."""
+    text = re.sub(r"\s+", " ", "".join(char if char.isprintable() else " " for char in line)).strip()
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def abbreviate(names: Sequence[str]) -> str:

@@ -107,12 +107,17 @@ def start_helper(module: str, inherited: Sequence[int], on_terminal: bool = Fals
     )
 
 
-def detach(arguments: Sequence[str], log: Path) -> Helper:
-    """In a session without this terminal, with output appended to ``log``; imports nothing from the current folder."""
+def own_command(arguments: Sequence[str]) -> list[str]:
+    """Goalseek itself; it imports nothing from the current folder."""
     code = "import sys; sys.path.append(sys.argv.pop(1)); from goalseek.__main__ import main; main()"
+    return [sys.executable, "-P", "-c", code, str(Path(__file__).parent.parent), *arguments]
+
+
+def detach(arguments: Sequence[str], log: Path) -> Helper:
+    """Goalseek itself, in a session without this terminal, with output appended to ``log``."""
     with log.open("ab") as file:
         return subprocess.Popen(
-            [sys.executable, "-P", "-c", code, str(Path(__file__).parent.parent), *arguments],
+            own_command(arguments),
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

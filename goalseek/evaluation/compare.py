@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.evaluation import measurements
 from goalseek.evaluation.measurements import MeasuredValue, Target
-from goalseek.git.as_user import tree_of_checkout
+from goalseek.git.as_user import UsersCheckout
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, format_duration, pluralize
 from goalseek.manifest.loading import make_log_folders
@@ -61,7 +61,7 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
 
     def revision(name: str | None, bench: BenchName) -> Revision:
         name, commit = ("the checkout", None) if name is None else _named_commit(project, name)
-        tree = repository.tree_of(commit) if commit else tree_of_checkout(repository)
+        tree = repository.tree_of(commit) if commit else UsersCheckout(repository).read()[0]
         ruler = measurements.ruler_of(project, config, tree).digest
         return Revision(config, tree, ruler, epoch, tree, bench=bench, name=name, commit=commit)
 

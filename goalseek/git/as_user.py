@@ -193,66 +193,69 @@ def _output_text(answer: CompletedProgram) -> str:
 _OVERRIDES = ("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.splitIndex=false", "core.untrackedCache=false")
 
 
-def unseen_files(repository: Repository, seen: Mapping[str, Entry | None]) -> list[str]:
-    """Paths of the checkout that have something else than ``tree_of_checkout`` saw there: an ignored file, say."""
-    unseen, regular = list[str](), list[str]()
-    for path, entry in seen.items():
-        place = repository.top / path
-        folders = place.parents[: path.count("/")]
-        is_in_the_way = any(
-            os.path.lexists(folder) and (folder.is_symlink() or not folder.is_dir()) for folder in folders
-        )
-        if is_in_the_way or (entry is None and os.path.lexists(place)):
-            unseen.append(path)
-        elif entry and entry.mode != SYMLINK and os.path.lexists(place):
-            regular.append(path)
-    if regular:  # git add passes over files that the user told it to take for unchanged
-        answer = repository.git_as_user("hash-object", "--", *regular)
-        hashes = [*answer.stdout.decode().split(), *[""] * len(regular)]  # it ends at a folder
-        unseen += [
-            path for path, found in zip(regular, hashes, strict=False) if (entry := seen[path]) and found != entry.blob
+class UsersCheckout(Struct, frozen=True):
+    """The user's checkout as what holds edits; HEAD, index and stash stay as they are."""
+
+    repository: Repository
+
+    def read(self) -> tuple[str, list[str]]:
+        """Its tree, as by the user's ``git add --all``, and why it cannot be tried, which is never so here.
+
+        Raises GoalseekError for an unreadable file, and during a merge with conflicts.
+        """
+        repository = self.repository
+        options = [word for setting in _OVERRIDES for word in ("-c", setting)]
+        with repository.objects.scratch_file("index") as index:
+            # The copy knows which files need not be read again. By its time, git knows which were written in the same
+            # second as it, and may have changed since all the same.
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copy2(repository.location.git_dir / "index", index)
+            output = b""
+            for arguments in (["ls-files", "--unmerged", "-z"], ["add", "--all"], ["write-tree"]):
+                if output:
+                    paths = {line.partition(b"\t")[2] for line in output.split(b"\0")[:-1]}
+                    message = (
+                        f"a merge has left conflicts in {', '.join(quote_path(os.fsdecode(path)) for path in paths)}"
+                    )
+                    raise GoalseekError(message, "resolve them, git add them, then this again", BAD_FINDING)
+                answer = repository.git_as_user(*options, *arguments, GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0")
+                if answer.returncode:
+                    message = f"git cannot store the files of the checkout: {_output_text(answer)}"
+                    hint = "what is no part of the project can be named in .git/info/exclude"
+                    raise GoalseekError(message, hint, StopReason.REPOSITORY)
+                output = answer.stdout
+            return output.decode().strip(), []
+
+    def unseen(self, seen: Mapping[str, Entry | None]) -> list[str]:
+        """Paths that have something else than ``read`` saw there: an ignored file, say."""
+        top, there = self.repository.top, list[str]()
+        regular = [
+            path for path, entry in seen.items() if entry and entry.mode != SYMLINK and os.path.lexists(top / path)
         ]
-    return unseen
+        if regular:  # git add passes over files that the user told it to take for unchanged
+            answer = self.repository.git_as_user("hash-object", "--", *regular)
+            there = [*answer.stdout.decode().split(), *[""] * len(regular)]  # it ends at a folder
+        hashes = dict(zip(regular, there, strict=False))
 
+        def is_unseen(path: str, entry: Entry | None) -> bool:
+            above = (top / path).parents[: path.count("/")]
+            is_in_the_way = any(os.path.lexists(each) and (each.is_symlink() or not each.is_dir()) for each in above)
+            is_new = entry is None and os.path.lexists(top / path)
+            return is_in_the_way or is_new or (entry is not None and hashes.get(path, entry.blob) != entry.blob)
 
-def write_files(repository: Repository, entries: Mapping[str, Entry | None]) -> None:
-    """Write these files of the checkout, with the user's filters; None removes one. The user's index stays."""
-    for path, entry in entries.items():
-        if entry is None:
-            (repository.top / path).unlink(missing_ok=True)
+        return [path for path, entry in seen.items() if is_unseen(path, entry)]
+
+    def write(self, entries: Mapping[str, Entry | None]) -> None:
+        """Write these files, with the user's filters; None removes one."""
+        top, objects = self.repository.top, self.repository.objects
+        for path in [path for path, entry in entries.items() if entry is None]:
+            (top / path).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # others are in that folder
-                (repository.top / path).parent.rmdir()
-    with repository.objects.scratch_file("index") as index:
-        repository.objects.index(index, {path: entry for path, entry in entries.items() if entry})
-        arguments = ("-c", "core.fsmonitor=false", "checkout-index", "--all", "--force")
-        answer = repository.git_as_user(*arguments, GIT_INDEX_FILE=str(index))
-        if answer.returncode:
-            message = f"git cannot write the files of the checkout: {_output_text(answer)}"
-            raise GoalseekError(message, "", StopReason.REPOSITORY)
-
-
-def tree_of_checkout(repository: Repository) -> str:
-    """As by the user's ``git add --all``, in an index of ours.
-
-    Raises GoalseekError for an unreadable file, and during a merge with conflicts.
-    """
-    options = [word for setting in _OVERRIDES for word in ("-c", setting)]
-    with repository.objects.scratch_file("index") as index:
-        # The copy knows which files need not be read again. By its time, git knows which were written in the same
-        # second as it, and may have changed since all the same.
-        with contextlib.suppress(FileNotFoundError):
-            shutil.copy2(repository.location.git_dir / "index", index)
-        output = b""
-        for arguments in (["ls-files", "--unmerged", "-z"], ["add", "--all"], ["write-tree"]):
-            if output:
-                names = sorted({quote_path(os.fsdecode(line.partition(b"\t")[2])) for line in output.split(b"\0")[:-1]})
-                message = f"a merge has left conflicts in {', '.join(names)}"
-                raise GoalseekError(message, "resolve them, git add them, then this again", BAD_FINDING)
-            answer = repository.git_as_user(*options, *arguments, GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0")
+                (top / path).parent.rmdir()
+        with objects.scratch_file("index") as index:
+            objects.index(index, {path: entry for path, entry in entries.items() if entry})
+            arguments = ("-c", "core.fsmonitor=false", "checkout-index", "--all", "--force")
+            answer = self.repository.git_as_user(*arguments, GIT_INDEX_FILE=str(index))
             if answer.returncode:
-                printed = answer.stderr.decode("utf-8", "replace").strip()
-                message = f"git cannot store the files of the checkout: {printed}"
-                hint = "what is no part of the project can be named in .git/info/exclude"
-                raise GoalseekError(message, hint, StopReason.REPOSITORY)
-            output = answer.stdout
-        return output.decode().strip()
+                message = f"git cannot write the files of the checkout: {_output_text(answer)}"
+                raise GoalseekError(message, "", StopReason.REPOSITORY)

@@ -293,6 +293,14 @@ class Repository(contextlib.AbstractContextManager["Repository"]):
         listing = self.git("for-each-ref", *how, self.try_ref).decode()
         return dict(line.split(" ") for line in listing.splitlines())
 
+    @property
+    def last_try_request(self) -> int:
+        """Its time, in nanoseconds; 0 before the first."""
+        try:
+            return self.tries_folder.stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
     def remove_try(self, session: str, commit: str) -> None:
         self.git("update-ref", "-d", f"{self.try_ref}/{session}", commit)
 

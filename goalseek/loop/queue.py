@@ -8,6 +8,7 @@ import contextlib
 import contextvars
 import functools
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
@@ -31,6 +32,7 @@ from goalseek.records import IterationRecord
 from goalseek.values import Phase, Usage
 
 _BEAT_SECONDS = 0.5
+_GLANCE_SECONDS = 0.01  # so that a try does not wait for a beat
 RunIteration = Callable[[Iteration], IterationRecord]
 
 
@@ -200,8 +202,11 @@ class Queue:
 
     def _await_news(self) -> None:
         self._baton.news.clear()
+        requested, until = self._project.repository.last_try_request, time.monotonic() + _BEAT_SECONDS
         with self._baton.let_go():
-            self._baton.news.wait(_BEAT_SECONDS)
+            while not self._baton.news.wait(_GLANCE_SECONDS) and time.monotonic() < until:
+                if self._project.repository.last_try_request != requested:
+                    return
 
     def _wait(self) -> None:
         self._await_news()

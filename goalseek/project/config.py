@@ -1,29 +1,62 @@
-"""The configuration of one iteration: the manifest under the pinned ruler, directions, prompts and trees.
+"""The repository of a manifest, and the configuration of one iteration: pinned keys, directions, prompts and trees.
 
 It is read afresh for each iteration, so a person can change manifest, program, prompts and directions meanwhile.
 """
 
 import hashlib
+import os
 
 from msgspec import Struct, structs
 
 from goalseek.disk import add_own
-from goalseek.errors import GoalseekError
+from goalseek.errors import USAGE, GoalseekError
+from goalseek.git.location import locate
 from goalseek.git.objects import TreeReader
-from goalseek.ledger.ledger import Ledger
+from goalseek.git.paths import folder_prefix
+from goalseek.git.repository import Repository
+from goalseek.ledger.ledger import Ledger, read_ruler
 from goalseek.manifest import loading
-from goalseek.manifest.loading import ManifestFile
+from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import Manifest, ProviderTable
 from goalseek.measurement.ruler import proposer_files, refuse_removed_keys, with_pinned_ruler
 from goalseek.phase_values import Context
 from goalseek.project import directions
+from goalseek.project.paths import TWO_NAMES, other_folder_message
 from goalseek.providers.prompt_templates import Templates, load_templates
-from goalseek.values import to_line
+from goalseek.values import StopReason, to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.checkout import TreePlan
 from goalseek.workspace.listing import Listing
 from goalseek.workspace.scope import Scope, manifest_scope
+
+
+def open_repository(loaded: ManifestFile) -> Repository:
+    """Raises GoalseekError if another folder has a climb of this name."""
+    location = locate(loaded.folder / loaded.manifest.project.repo)
+    if message := other_folder_message(loaded, location):
+        raise GoalseekError(message, TWO_NAMES, USAGE)
+    add_own(loaded.logs, loaded.runs)
+    return Repository(location, loaded.manifest.project.name, loaded.manifest.log.branch_prefix)
+
+
+def pinned_view(loaded: ManifestFile, repository: Repository) -> tuple[Manifest, Scope, Listing]:
+    """The manifest with the keys that the ruler pins, its scope, and the files of ``hidden_from``; for readers."""
+    head = repository.position(repository.ledger_ref)
+    ruler = read_ruler(repository.objects, repository.tree_of(head)) if head else None
+    manifest = with_pinned_ruler(loaded.manifest, ruler) if ruler else loaded.manifest
+    listing = ruler.hidden_from if ruler else ()
+    prefix = folder_prefix(repository.top, base_of(loaded, repository.top))
+    return manifest, manifest_scope(loaded, manifest, prefix, listing), listing
+
+
+def refuse_missing_home(loaded: ManifestFile) -> None:
+    """Raises GoalseekError if the folder of the logs is a broken link, or no folder."""
+    home = loaded.home
+    if os.path.lexists(home) and not home.is_dir():
+        problem = f"a link to {os.readlink(home)}, which does not exist" if home.is_symlink() else "no folder"
+        message = f"log.home: {home} is {problem}"
+        raise GoalseekError(message, "mount or make the folder, or choose another log.home", StopReason.REPOSITORY)
 
 
 class Config(Struct, frozen=True):

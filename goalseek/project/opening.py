@@ -12,27 +12,22 @@ from msgspec import structs
 from goalseek import process
 from goalseek.disk import add_own, empty, machine_error, remove, remove_if_exists, remove_own
 from goalseek.errors import USAGE, GitFailed, GoalseekError
-from goalseek.git.location import locate
 from goalseek.git.objects import ObjectsFailed, remove_scratch_files
-from goalseek.git.paths import folder_prefix
 from goalseek.git.repository import Repository
 from goalseek.ledger.artifacts import is_foreign
-from goalseek.ledger.ledger import read_ruler
 from goalseek.locks import LOCK, project_lock
 from goalseek.manifest.loading import ManifestFile, base_of, make_log_folders
-from goalseek.manifest.tables import Manifest, ProviderTable
-from goalseek.measurement.ruler import with_pinned_ruler
+from goalseek.manifest.tables import ProviderTable
 from goalseek.project.activity import Observer
 from goalseek.project.approval import commands_for, open_questions
-from goalseek.project.paths import TWO_NAMES, other_folder_message, save_folder
+from goalseek.project.config import open_repository, refuse_missing_home
+from goalseek.project.paths import save_folder
 from goalseek.project.picture import read_picture
 from goalseek.project.project import Project
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, kill_leftovers, trusted_mark
 from goalseek.values import StopReason
-from goalseek.workspace.listing import Listing
 from goalseek.workspace.places import CachePaths, cache_paths
-from goalseek.workspace.scope import Scope, manifest_scope
 
 _OWN_LOGS = frozenset(
     """.gitignore results.jsonl results.index standing.json state.json manifest.json manifest.schema.json directions
@@ -121,34 +116,6 @@ def fault_of(project: Project, error: Exception) -> GoalseekError | None:
             message = f"{folder} was removed while goalseek was at work"
             return GoalseekError(message, "run the same command again", StopReason.REPOSITORY)
     return error if isinstance(error, GoalseekError) else machine_error(error)
-
-
-def open_repository(loaded: ManifestFile) -> Repository:
-    """Raises GoalseekError if another folder has a climb of this name."""
-    location = locate(loaded.folder / loaded.manifest.project.repo)
-    if message := other_folder_message(loaded, location):
-        raise GoalseekError(message, TWO_NAMES, USAGE)
-    add_own(loaded.logs, loaded.runs)
-    return Repository(location, loaded.manifest.project.name, loaded.manifest.log.branch_prefix)
-
-
-def pinned_view(loaded: ManifestFile, repository: Repository) -> tuple[Manifest, Scope, Listing]:
-    """The manifest with the keys that the ruler pins, its scope, and the files of ``hidden_from``; for readers."""
-    head = repository.resolve(repository.ledger_ref)
-    ruler = read_ruler(repository.objects, repository.tree_of(head)) if head else None
-    manifest = with_pinned_ruler(loaded.manifest, ruler) if ruler else loaded.manifest
-    listing = ruler.hidden_from if ruler else ()
-    prefix = folder_prefix(repository.top, base_of(loaded, repository.top))
-    return manifest, manifest_scope(loaded, manifest, prefix, listing), listing
-
-
-def refuse_missing_home(loaded: ManifestFile) -> None:
-    """Raises GoalseekError if the folder of the logs is a broken link, or no folder."""
-    home = loaded.home
-    if os.path.lexists(home) and not home.is_dir():
-        problem = f"a link to {os.readlink(home)}, which does not exist" if home.is_symlink() else "no folder"
-        message = f"log.home: {home} is {problem}"
-        raise GoalseekError(message, "mount or make the folder, or choose another log.home", StopReason.REPOSITORY)
 
 
 def refuse_foreign_logs(loaded: ManifestFile, next_iteration: int) -> None:

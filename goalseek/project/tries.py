@@ -12,25 +12,23 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 
 from goalseek.errors import BAD_FINDING, LOCKED, UNFIT, GoalseekError
-from goalseek.git.as_user import tree_of_checkout, unseen_files, write_files
+from goalseek.git.as_user import UsersCheckout
 from goalseek.git.merge import Conflicts, merge_trees
-from goalseek.git.objects import Difference, Entry, TreeReader
+from goalseek.git.objects import Difference, TreeReader
 from goalseek.git.paths import SUBMODULE
 from goalseek.git.repository import Commit, RefMove, RefMoved, Repository, with_trailers
-from goalseek.humanize import abbreviate
+from goalseek.humanize import abbreviate, clean_title
 from goalseek.ledger.checkpoints import Checkpoints, under_way
 from goalseek.ledger.results_file import History
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile
-from goalseek.providers.answer import clean_title
 from goalseek.records import IterationRecord
 from goalseek.values import Outcome
-from goalseek.workspace.driven import Drive
+from goalseek.workspace.driven import Drive, DrivenTree
 from goalseek.workspace.scope import Scope
 
 DRIVE_VARIABLE = "GOALSEEK_DRIVE"  # the folder of the drive that a command is run for
@@ -50,30 +48,8 @@ class Driver(Struct, frozen=True):
     isolation: str = OPEN
 
 
-class Place(Protocol):
-    """What holds the edits: the user's checkout, or the tree of a drive."""
-
-    def read(self) -> tuple[str, list[str]]:
-        """Its tree, and why it cannot be tried."""
-
-    def unseen(self, seen: Mapping[str, Entry | None]) -> list[str]:
-        """Paths that have something else than ``read`` saw there."""
-
-    def write(self, entries: Mapping[str, Entry | None]) -> None:
-        """Write these files; None removes one."""
-
-
-class UsersCheckout(Struct, frozen=True):
-    repository: Repository
-
-    def read(self) -> tuple[str, list[str]]:
-        return tree_of_checkout(self.repository), []
-
-    def unseen(self, seen: Mapping[str, Entry | None]) -> list[str]:
-        return unseen_files(self.repository, seen)
-
-    def write(self, entries: Mapping[str, Entry | None]) -> None:
-        write_files(self.repository, entries)
+Place = UsersCheckout | DrivenTree
+"""What holds the edits."""
 
 
 def find_driver(repository: Repository, variables: Mapping[str, str]) -> Driver:
@@ -95,13 +71,13 @@ def driver_of(drive: Drive) -> Driver:
 def begin_drive(repository: Repository, drive: Drive) -> None:
     """The tree of the drive is in step with its commit."""
     ref = _ref(repository, "base", driver_of(drive).checkout)
-    repository.move([RefMove(ref, repository.resolve(ref), drive.commit)])
+    repository.move([RefMove(ref, repository.position(ref), drive.commit)])
     drive.save()
 
 
 def untried(repository: Repository, scope: Scope, driver: Driver, place: Place) -> list[str]:
     """Files that were edited since the place was last in step, and why others are refused."""
-    base = repository.resolve(_ref(repository, "base", driver.checkout))
+    base = repository.position(_ref(repository, "base", driver.checkout))
     tree, refused = place.read()
     differences = repository.objects.differences(repository.tree_of(base), tree) if base else []
     return [each.path for each in _of_writable_files(scope, differences)] + refused
@@ -122,20 +98,21 @@ def request_try(
         raise GoalseekError(message, hint, UNFIT)
     if driver.session in repository.tries():
         raise _undecided_error()
-    objects, tip = repository.objects, repository.resolve(repository.tip_ref)
+    objects, tip = repository.objects, repository.position(repository.tip_ref)
     base_ref = _ref(repository, "base", driver.checkout)
-    base = old_base = repository.resolve(base_ref)
+    base = old_base = repository.position(base_ref)
     if base is None:
         base = _shared_with(repository, tip)
     before = repository.tree_of(base)
     tree, refused = place.read()
     if refused:
         message = f"nothing was measured: {abbreviate(refused)}"
-        raise GoalseekError(message, "put back what lies outside the scope, then goalseek try", BAD_FINDING)
+        raise GoalseekError(message, "take that back, then goalseek try", BAD_FINDING)
     differences = objects.differences(before, tree)
     edits = {each.path: each.after for each in _of_writable_files(scope, differences)}
     if not edits:
-        others = abbreviate([each.path for each in differences]) if differences else ""
+        seen = [each.path for each in differences if scope.kind(each.path) != "hidden"]
+        others = abbreviate(seen) if seen else ""
         why = f"; what changed is not writable: {others}" if others else ""
         message = f"no writable file has changed since this checkout was in step with the climb{why}"
         raise GoalseekError(message, "edit a file of scope.writable, then goalseek try", BAD_FINDING)
@@ -162,6 +139,7 @@ def request_try(
         repository.move(moves)
     except RefMoved:  # another process of the session was quicker
         raise _undecided_error() from None
+    os.utime(repository.tries_folder)
     head = TreeReader(objects, repository.tree_of(repository.head()))
     return commit, [path for path, entry in edits.items() if head.entry(path) == entry]
 
@@ -188,7 +166,7 @@ def end_try(repository: Repository, record: IterationRecord) -> None:
     if sessions:
         checkout, is_kept = repository.load_commit(trial).trailers["Checkout"], record.outcome == Outcome.KEPT
         refs = [_ref(repository, kind, checkout) for kind in ("tried", *(["base"] if is_kept else []))]
-        moves = [RefMove(ref, repository.resolve(ref), trial) for ref in refs]
+        moves = [RefMove(ref, repository.position(ref), trial) for ref in refs]
         repository.move([move for move in moves if move.before != trial])
     for session in sessions:
         repository.remove_try(session, trial)
@@ -204,8 +182,8 @@ def bring_into_step(
     if driver.session in repository.tries():  # if it is kept, the checkout must be in step with it
         raise _undecided_error()
     objects, base_ref = repository.objects, _ref(repository, "base", driver.checkout)
-    old_base = repository.resolve(base_ref)
-    tried = repository.resolve(_ref(repository, "tried", driver.checkout))
+    old_base = repository.position(base_ref)
+    tried = repository.position(_ref(repository, "tried", driver.checkout))
     stored = [repository.head(), commit, *filter(None, (old_base, tried))]
     trees = [TreeReader(objects, repository.tree_of(one)) for one in stored]
     differences = objects.differences(place.read()[0], repository.tree_of(commit))

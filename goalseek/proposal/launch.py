@@ -153,7 +153,7 @@ class AgentLaunch(CallHost, Struct):
             finally:
                 self.secrets.add_files(home.path / file.below_home for file in spec.login.files if file.below_home)
                 self.secrets.add_files(file.real for file in spec.login.files)
-                home.collect_renewed_logins(is_shared=any(len(using) > 1 for using in project.login_holders.values()))
+                home.collect_renewed_logins()
                 home.redact(self.secrets)  # the session is resumed by a later process, if this one ends before a record
 
 

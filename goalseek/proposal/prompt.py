@@ -11,11 +11,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from goalseek.humanize import format_dollars, format_duration, format_number, pluralize
+from goalseek.humanize import clean_title, format_dollars, format_duration, format_number, pluralize
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, Edit, Plan
 from goalseek.proposal.brief import RUN_IT_TOO
-from goalseek.providers.answer import clean_title
 from goalseek.providers.prompt_templates import Templates, fill_template
 
 MAX_DIFF_BYTES = 64 * 1024

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from goalseek.disk import open_regular
 from goalseek.errors import Rejected
+from goalseek.humanize import clean_title
 from goalseek.providers.preset import count, json_or_none, number
 from goalseek.providers.provider import Reply
 from goalseek.values import Outcome, Phase, Reason, Usage
 
-TITLE_LIMIT = 200
 USAGE_LIMIT = 2**16
 REASON_LIMIT = 500
 TRIED_LIMIT = 500
@@ -84,12 +84,6 @@ def require_plan(reply: Reply, nonce: str) -> Reply:
     else:
         why = f"the answer has no plan block with the code {nonce}"
     raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, why, reply.output, reply.usage)
-
-
-def clean_title(line: str, limit: int = TITLE_LIMIT) -> str:
-    """One line of printable text, cut to ``limit`` characters."""
-    text = re.sub(r"\s+", " ", "".join(char if char.isprintable() else " " for char in line)).strip()
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def read_usage(path: Path) -> Usage:

@@ -6,9 +6,10 @@ from pathlib import Path
 from msgspec import structs
 
 from goalseek.errors import GoalseekError
+from goalseek.humanize import clean_title
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Session
-from goalseek.providers.answer import clean_title, find_plan, find_tried, require_plan
+from goalseek.providers.answer import find_plan, find_tried, require_plan
 from goalseek.providers.command import PAST_LIMIT, CommandProvider
 from goalseek.providers.fallback import Failed, SessionGone
 from goalseek.providers.preset import Answer, Preset, Printed, Trouble

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from goalseek.disk import full_disk_error
 from goalseek.errors import GoalseekError
+from goalseek.humanize import clean_title
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan
 from goalseek.providers import answer
@@ -80,7 +81,7 @@ class CommandProvider(Reviewer):
         """Let the program edit. Without a block and a plan, its first printed line is the title."""
         reply = self.ask(call)
         first = next((line for line in reply.output.splitlines() if line.strip()), "")
-        return structs.replace(reply, title=reply.title or plan.title or answer.clean_title(first))
+        return structs.replace(reply, title=reply.title or plan.title or clean_title(first))
 
     def review(self, call: Call) -> Reply:
         reply = self.ask(call)

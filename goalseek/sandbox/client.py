@@ -15,7 +15,7 @@ def main() -> int:
     with socket.socket(socket.AF_UNIX) as channel:
         try:
             channel.connect(name)
-            channel.sendall(json.dumps(sys.argv[1:]).encode())
+            channel.sendall(json.dumps([os.environ["GOALSEEK_TOKEN"], *(sys.argv[1:] or ["help"])]).encode())
             channel.shutdown(socket.SHUT_WR)
             answer = b"".join(iter(lambda: channel.recv(65536), b""))
         except OSError as error:

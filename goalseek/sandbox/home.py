@@ -7,7 +7,6 @@ import contextlib
 import errno
 import json
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -47,8 +46,8 @@ class AgentHome:
                 with home.create(path, 0o644) as file:
                     file.write(text.encode())
 
-    def collect_renewed_logins(self, is_shared: bool = False) -> list[str]:
-        """Moves credential files that a program replaced to the real paths, and gives these.
+    def collect_renewed_logins(self) -> list[str]:
+        """Writes credential files that a program replaced into the real ones, and gives the paths of these.
 
         Deletes one that is empty, over 1 MiB, or older than the real file: someone has logged in since.
         """
@@ -65,7 +64,7 @@ class AgentHome:
             except OSError:  # it is gone
                 is_newer = True
             if is_newer and 0 < len(content) <= _CREDENTIAL_LIMIT:
-                _replace(Path(real), content, status, is_shared)
+                _write_over(Path(real), content, status)
                 moved.append(real)
             disk.remove_if_exists(self.path / path)
         return moved
@@ -120,16 +119,10 @@ def _short_lines(file: BinaryIO) -> Iterator[bytes]:
         is_long = not ends
 
 
-def _replace(real: Path, content: bytes, status: os.stat_result, is_shared: bool) -> None:
-    """Keeps its mode; a crash leaves old content or new. If ``is_shared``, it stays the same file: one padded write."""
-    if is_shared and real.exists():
-        with real.open("r+b", buffering=0) as file:
-            file.write(content.ljust(real.stat().st_size, b"\n"))
-            os.fsync(file.fileno())
-    else:
-        mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o600
-        with disk.open_atomic(
-            real, durable=True, temporary=real.with_name(f".{real.name}.goalseek"), mode=mode
-        ) as file:
-            file.write(content)
+def _write_over(real: Path, content: bytes, status: os.stat_result) -> None:
+    """It stays the same file, which other sandboxes show, by one write, padded so that it is whole at any moment."""
+    with open(os.open(real, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0) as file:  # noqa: PTH123
+        os.posix_fallocate(file.fileno(), 0, len(content))  # a full disk stops here, before anything is written
+        file.write(content.ljust(os.fstat(file.fileno()).st_size, b"\n"))
+        os.fsync(file.fileno())
     os.utime(real, ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -8,6 +8,7 @@ import select
 import signal
 import sys
 import termios
+import time
 import tty
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -16,10 +17,12 @@ from goalseek.sandbox.supervisor import CANNOT_START, launch_in_terminal
 from goalseek.sandbox.view import Launch
 
 _LOOK_SECONDS = 0.5
-_LAST_SECONDS = 0.05  # for answers of the terminal to what the program asked it last
+_LAST_SECONDS = 1.0  # for the terminal's answers to what the program asked it last
 _END_OF_INPUT = b"\x04"
-# Back from the other screen, a visible cursor, no reports of the mouse, of focus or of pastes, no colour.
-_RESET = b"\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1006l\x1b[?2004l\x1b[<u\x1b[0m"
+# Back from the other screen, no reports of mouse, focus or pastes, a visible cursor, lines that wrap, no colour.
+_RESET = b"".join(b"\x1b[?%dl" % mode for mode in (1047, 1, 1000, 1002, 1003, 1004, 1006, 1015, 2004))
+_RESET += b"\x1b[?25h\x1b[?7h\x1b[4l\x1b[<u\x1b>\x1b(B\x1b[0m"
+_ASK, _ANSWER = b"\x1b[5n", b"\x1b[0n"  # a terminal answers in turn: what the program asked it is answered by then
 
 
 def run_in_own_terminal(launch: Launch, look: Callable[[], object]) -> int:
@@ -67,7 +70,10 @@ def _copy(master: int, look: Callable[[], object]) -> None:
                 chunk = b""
             if not chunk:
                 return
-            _write(drawn, chunk)
+            try:
+                _write(drawn, chunk)
+            except OSError:  # nobody reads any more
+                return
         if typed in ready:
             keys = os.read(typed, 65536)
             unsent, is_over = keys or _END_OF_INPUT, not keys
@@ -100,7 +106,10 @@ def _raw_terminal(master: int) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGWINCH, before)
-        _write(sys.stdout.fileno(), _RESET)
-        while select.select([person], [], [], _LAST_SECONDS)[0] and os.read(person, 65536):
-            pass
+        with contextlib.suppress(OSError):  # it is gone
+            if sys.stdout.isatty():
+                _write(sys.stdout.fileno(), _RESET + _ASK)
+                answered, until = b"", time.monotonic() + _LAST_SECONDS
+                while _ANSWER not in answered and select.select([person], [], [], max(until - time.monotonic(), 0))[0]:
+                    answered = answered[-len(_ANSWER) :] + (os.read(person, 65536) or _ANSWER)
         termios.tcsetattr(person, termios.TCSAFLUSH, modes)

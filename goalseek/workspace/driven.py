@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.disk import read_object, recreate_folder, write_atomic
+from goalseek.disk import recreate_folder, write_atomic
 from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
 from goalseek.git.objects import Entry, TreeReader
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
+from goalseek.values import from_line, to_line
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scope import Scope
 from goalseek.workspace.screening import FolderFiles, Screening, gitignore_matcher, linked_instructions
@@ -21,24 +22,31 @@ _FILE = "drive.json"
 
 
 class Drive(Struct, frozen=True):
-    """A drive, stored in the ``folder`` of its lane: the ``commit`` that its tree was made of, and who is in it."""
+    """A drive, stored in the folder of its lane: the ``commit`` that its tree was made of, and who is in it."""
 
-    folder: Path
+    lane: str  # its folder's path
     commit: str = ""
     name: str = ""
     level: str = ""  # of the sandbox
     logins: tuple[str, ...] = ()  # paths of files
     variables: tuple[str, ...] = ()  # with credentials
+    has_edits: bool = False  # that are not kept, or it is at work
+    scope_key: str = ""
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.lane)
 
     @classmethod
     def load(cls, folder: Path) -> Drive:
-        stored = read_object(folder / _FILE)
-        lists = {name: tuple(stored.get(name, ())) for name in ("logins", "variables")}
-        return cls(folder, stored.get("commit", ""), stored.get("name", ""), stored.get("level", ""), **lists)
+        try:
+            return from_line(cls, (folder / _FILE).read_bytes())
+        except (OSError, ValueError):  # there is none yet
+            return cls(str(folder))
 
     def save(self) -> None:
-        fields = {name: getattr(self, name) for name in self.__struct_fields__ if name != "folder"}
-        write_atomic(self.folder / _FILE, json.dumps(fields) + "\n")
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomic(self.folder / _FILE, to_line(self))
 
 
 class DrivenTree:
@@ -51,6 +59,8 @@ class DrivenTree:
         self._scope = scope
         self._drive = drive
         self._is_credential = is_credential
+        self._refused: list[str] = []
+        self.strays: list[str] = []
         root = drive.folder / "workspace"
         objects = repository.objects
         self._checkout = Checkout(
@@ -64,28 +74,44 @@ class DrivenTree:
     def read(self) -> tuple[str, list[str]]:
         """Its tree, with the files that no agent sees as in its commit, and why edits outside the scope are refused.
 
-        Raises GoalseekError for a credential, and if somebody removed the tree.
+        Sets ``strays``, new files outside the scope. Raises GoalseekError for a credential, if files change meanwhile,
+        and if somebody removed the tree.
         """
+        edits = self.edits()
+        return self._repository.objects.splice(self._tree, edits), self._refused
+
+    def edits(self) -> dict[str, Entry | None]:
+        """As ``read``."""
         if not self._checkout.load():
             raise GoalseekError("the tree of this drive is gone", "end it, and goalseek drive again", UNFIT)
         objects, scope, entries = self._repository.objects, self._scope, self._checkout.entries
-        tree = self._repository.tree_of(self._drive.commit)
-        changes = self._checkout.changes()
         snapshot = self._drive.folder / "snapshot"
         recreate_folder(snapshot)
         screening = Screening(
             entries,
             FolderFiles(self._checkout.root, objects, snapshot),
-            TreeReader(objects, tree),
+            TreeReader(objects, self._tree),
             scope,
             gitignore_matcher(entries, objects),
             linked_instructions(entries, objects, scope),
         )
-        if path := screening.find_credential((*changes.added, *changes.changed), self._is_credential):
+        try:
+            changes = self._checkout.changes()
+            path = screening.find_credential((*changes.added, *changes.changed), self._is_credential)
+            if path is None:
+                screening.screen(changes)
+        except FileNotFoundError:
+            message = "files of the workspace changed while they were read"
+            raise GoalseekError(message, "end what writes them, then goalseek try", BAD_FINDING) from None
+        if path is not None:
             message = f"{quote_path(path)} holds a credential: nothing of this try is stored"
             raise GoalseekError(message, "take it out, then goalseek try", BAD_FINDING)
-        screening.screen(changes)
-        return objects.splice(tree, screening.edits), screening.refused
+        self._refused, self.strays = screening.refused, screening.strays
+        return screening.edits
+
+    @functools.cached_property
+    def _tree(self) -> str:
+        return self._repository.tree_of(self._drive.commit)
 
     def unseen(self, seen: Mapping[str, Entry | None]) -> list[str]:
         """Nothing: the walk sees every file."""

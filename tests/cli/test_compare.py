@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from project import Project, Projects, answer, home, until
 
-from goalseek.git.as_user import tree_of_checkout
+from goalseek.git.as_user import UsersCheckout
 from goalseek.git.location import locate
 from goalseek.git.repository import Repository
 
@@ -88,7 +88,7 @@ def test_the_tree_of_the_checkout_is_what_a_commit_of_all_would_be(two: Project)
     two.git("rm", "--cached", "--quiet", "hidden/judge.sh")
     before = two.users()
     with Repository(locate(two.top), "demo") as repository:
-        tree = tree_of_checkout(repository)
+        tree = UsersCheckout(repository).read()[0]
         assert list(repository.objects.scratch.iterdir()) == []
     assert two.users() == before
     assert set(two.git("ls-tree", "-r", "--name-only", tree).split()) >= {"link", "new/deep.txt", "hidden/judge.sh"}

@@ -82,7 +82,7 @@ cat notes.txt answer.json; goalseek log; goalseek status --json; goalseek brief 
     assert "iteration 3 reverted: the verifier failed" in told and HIDDEN not in told
     assert f"one\n{answer(2)}" in told.replace("\r", "") and "    1 kept      2.0 two" in told
     kept = project.iterations()[1]
-    assert (kept["provider"], kept["model"], kept["isolation"]["driver"]) == ("driver", "drive bash", "bubblewrap")
+    assert (kept["provider"], kept["model"], kept["isolation"]["driver"]) == ("driver", "drive-1 bash", "bubblewrap")
     assert "other" not in project.git("for-each-ref", "refs/goalseek/demo/try")
 
 
@@ -103,42 +103,44 @@ echo $SOME_API_KEY > $TMPDIR/kept; goalseek direct "use $SOME_API_KEY"; {put(2)}
     assert not written and "(said by whoever drives) use [credential]" in project.check("direct", "--list")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "show 1 --output",
-        "exec ls",
-        "try -C /",
-        "try --mani x",
-        "status --watch",
-        "",
-        "try --from=1 -m x",
-        "direct -- -C",
-    ],
-)
+REFUSED = [
+    "show 1 --output",
+    "exec ls",
+    "try -C /",
+    "try --mani x",
+    "status --watch",
+    "try --from=1 -m x",
+    "direct -- -C",
+]
+
+
+@pytest.mark.parametrize("words", REFUSED)
 def test_a_request_names_no_file_outside(project: Project, words: str) -> None:
     told = drive(project, f"goalseek {words} || echo ended with $?")
-    assert told.startswith("goalseek: here are try, wait, brief") and told.endswith("ended with 2\n")
+    assert told.startswith("goalseek: in a drive there are try, wait, brief") and told.endswith("ended with 2\n")
 
 
 def test_a_request_that_is_none_is_refused_and_the_next_is_answered(project: Project) -> None:
     client = """
 import json, os, socket
-for request in (b'[', b'{}', b'["try", 1]', b'["' + b'x' * 70000 + b'"]', b'["show\\\\u0000"]', b'', b'[["a"]]'):
+token = os.environ["GOALSEEK_TOKEN"]
+requests = ['[', '{}', '["try", 1]', '["status"]', '["", "status"]', json.dumps([token, "x" * 70000]), '', '[["a"]]']
+requests += [json.dumps([token, *words]) for words in (["try", "\\ud800"], ["show", "\\0"], [])]
+for request in requests:
     folder, name = os.path.split(os.environ["GOALSEEK_SOCKET"])
     with socket.socket(socket.AF_UNIX) as channel:
         channel.connect(f"{folder}/{name}")
-        channel.sendall(request)
+        channel.sendall(request.encode())
         channel.shutdown(socket.SHUT_WR)
         print(json.loads(channel.makefile().read())[0])
 """
     told = drive(project, f'{sys.executable} -c "$1"; goalseek status', "bash", client)
-    assert told == "2\n" * 7 + "score 1.0 is to beat; 1.0 at the baseline; best 1.0\n"
+    assert told == "2\n" * 11 + "score 1.0 is to beat; 1.0 at the baseline; best 1.0\n"
 
 
 def test_what_was_not_tried_goes_on_in_the_next_drive_and_a_kept_try_begins_at_the_tip(project: Project) -> None:
     ended = project.run("drive", "--", "bash", "-c", f"{put(2)} goalseek try\n{put(3)}")
-    assert "not tried yet, and kept in the workspace: answer.json; goalseek drive goes on with them" in ended.stderr
+    assert "not kept by a try, and left in the workspace: answer.json; goalseek drive goes on with them" in ended.stderr
     told = drive(project, "cat answer.json; goalseek try --from 1 || goalseek try three")
     assert told.startswith(answer(3)) and "has what is in answer.json: nothing is written" in told
     assert outcomes(project)[-1] == (2, "kept", "better")
@@ -146,6 +148,54 @@ def test_what_was_not_tried_goes_on_in_the_next_drive_and_a_kept_try_begins_at_t
         drive(project, "git --no-pager log --format=%s; git status --short")
         == "three\nedits of answer.json\nBaseline of demo\n"
     )
+
+
+def test_the_goalseek_outside_imports_nothing_of_the_checkout(project: Project) -> None:
+    project.write({"msgspec.py": "raise SystemExit('mine')\n", "goalseek/__init__.py": "raise SystemExit('mine')\n"})
+    assert drive(project, "goalseek status").startswith("score 1.0 is to beat")
+
+
+def test_a_file_that_is_hidden_now_is_gone_from_a_tree_whose_edits_go_on(project: Project, tmp_path: Path) -> None:
+    drive(project, put(2))
+    hidden = {**SCOPE, "hidden": ["hidden/**", "other.txt"]}
+    project.set_manifest({**tables(tmp_path / "signs"), "scope": hidden})
+    project.commit("one more is hidden")
+    project.check("baseline")
+    told = drive(
+        project, "ls; git show HEAD:other.txt 2>&1 || true; goalseek try; goalseek try --restore; goalseek try || true"
+    )
+    assert "\nother.txt\n" not in told and "other" not in told.split("iteration ")[1]
+    assert "path 'other.txt' does not exist" in told and outcomes(project)[-1] == (2, "kept", "better")
+
+
+def test_a_login_in_edits_that_go_on_is_known_to_the_next_drive(project: Project) -> None:
+    login = home() / ".claude" / ".credentials.json"
+    login.parent.mkdir()
+    login.write_text(json.dumps({"claudeAiOauth": {"refreshToken": "a-token-that-nobody-may-find"}}))
+    program = home("claude")
+    program.write_text("#!/bin/sh\ncat ~/.claude/.credentials.json > notes.txt\n")
+    program.chmod(0o755)
+    project.check("drive", "--", str(program))
+    assert "notes.txt holds a credential" in drive(project, "goalseek try || true") and len(outcomes(project)) == 1
+
+
+def test_prune_leaves_the_edits_of_a_drive(project: Project) -> None:
+    drive(project, put(3))
+    assert "drive-1: a drive is at work there, or left edits\n" in project.run("prune").stderr
+    assert drive(project, "cat answer.json; goalseek try").startswith(answer(3))
+    project.check("prune")
+    assert not list(home("cache", "goalseek").glob("*/drive-1/workspace"))
+
+
+def test_the_text_of_the_manifest_is_told_to_nobody_inside(project: Project) -> None:
+    wrong = project.manifest.read_text() + f'\n[search]\nrotate = "{HIDDEN}"\n'
+    script = "goalseek status; touch begun; while [ ! -e over ]; do sleep 0.05; done; goalseek brief; goalseek try"
+    driven = project.start("drive", "--", "bash", "-c", script)
+    (workspace,) = until(lambda: [*home("cache", "goalseek").glob("*/drive-1/workspace/begun")])
+    project.set_manifest(wrong)
+    workspace.with_name("over").touch()
+    told, _ = driven.communicate(timeout=60)
+    assert told.count("the manifest is invalid now") == 2 and HIDDEN not in told
 
 
 def test_a_killed_drive_keeps_its_edits_and_its_try_is_measured_by_the_next(project: Project, tmp_path: Path) -> None:

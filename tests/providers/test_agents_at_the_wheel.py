@@ -112,7 +112,7 @@ def test_from_a_drive_it_climbs_and_sees_nothing_hidden(name: str, set_up: Proje
     records = project.iterations()
     assert [(one["outcome"], one["reason"]) for one in records] == TRIED
     said = {(one["provider"], one["model"], one["isolation"]["driver"]) for one in records[1:]}
-    assert said == {("driver", f"drive {name}", "bubblewrap")}
+    assert said == {("driver", f"drive-1 {name}", "bubblewrap")}
     assert project.git("status", "--porcelain") == "", "the checkout is the user's"
     assert_no_key_is_stored(project)
 

@@ -71,7 +71,7 @@ def test_a_login_that_others_use_now_stays_the_same_file_and_the_newest_one_coun
         (home.path / "auth.json").write_text(f'{{"refresh": "{moment}"}}')
         os.utime(home.path / "auth.json", (moment, moment))
     for home in homes:
-        home.collect_renewed_logins(is_shared=True)
+        home.collect_renewed_logins()
     assert json.loads(real.read_text()) == {"refresh": "300"}
     assert (real.stat().st_ino, real.stat().st_mtime) == (inode, 300)
 

@@ -23,7 +23,7 @@ from project import Project, copy_folder, ended, held_out, home
 from taking_back import part
 
 from goalseek.manifest.loading import load
-from goalseek.project.opening import open_repository
+from goalseek.project.config import open_repository
 from goalseek.project.tries import find_driver, request_try
 from goalseek.workspace.scope import manifest_scope
 

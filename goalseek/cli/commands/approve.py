@@ -6,7 +6,7 @@ from goalseek import locks
 from goalseek.cli.options import Options, Parser
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import History, load_standing
-from goalseek.project import approval, opening, paths, stop
+from goalseek.project import approval, config, paths, stop
 from goalseek.values import Outcome
 from goalseek.views.terminal_text import one_line
 
@@ -23,7 +23,7 @@ def run(options: Options) -> None:
     word: approval.Approval = options.command_name
     manifest, number = paths.manifest_of_running_climb(options.load_manifest()), options.iteration
     standing = load_standing(manifest)
-    with opening.open_repository(manifest) as repository:
+    with config.open_repository(manifest) as repository:
         own = repository.own
     run_id, holder, last = stop.read_pending_run(own), locks.lock_holder(own), Path(locks.last_manifest(own))
     questions = approval.open_questions(manifest, standing, run_id or standing.run_id)

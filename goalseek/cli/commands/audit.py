@@ -6,7 +6,8 @@ from goalseek.evaluation.rerun import rerun
 from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger.audit import audit
 from goalseek.locks import project_lock
-from goalseek.project.opening import open_project, open_repository
+from goalseek.project.config import open_repository
+from goalseek.project.opening import open_project
 from goalseek.values import StopReason
 from goalseek.views.terminal_text import one_line
 

@@ -8,7 +8,7 @@ from goalseek.ledger.ledger import RECENT
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import base_of
 from goalseek.phase_values import Ahead
-from goalseek.project import directions, opening, paths, stop
+from goalseek.project import config, directions, paths, stop
 from goalseek.project.picture import read_picture
 from goalseek.proposal.brief import describe_climb, make_brief
 from goalseek.proposal.past_tries import Archive, read_history
@@ -24,8 +24,8 @@ def run(options: Options) -> None:
     standing, history = load_standing(loaded), History(loaded.results)
     if standing.baseline is None:
         raise GoalseekError("nothing is measured yet", "goalseek try measures the baseline first", BAD_FINDING)
-    with opening.open_repository(loaded) as repository:
-        manifest, scope, _ = opening.pinned_view(loaded, repository)
+    with config.open_repository(loaded) as repository:
+        manifest, scope, _ = config.pinned_view(loaded, repository)
         standing = standing.for_run(stop.read_pending_run(repository.own) or standing.run_id)
         recent = list(islice(history.newest_iterations(), RECENT))
         archive = Archive(standing, recent, history, repository, loaded.runs)

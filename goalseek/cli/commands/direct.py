@@ -6,8 +6,10 @@ from goalseek.cli.options import Options, Parser
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import make_log_folders
-from goalseek.project import directions, opening, paths, tries
+from goalseek.project import config, directions, paths, tries
 from goalseek.views.terminal_text import replace_unprintable
+
+_MOST_SAID = 2000
 
 
 def arguments(parser: Parser) -> None:
@@ -20,7 +22,7 @@ def arguments(parser: Parser) -> None:
 
 def run(options: Options) -> None:
     manifest = paths.manifest_of_running_climb(options.load_manifest())
-    opening.refuse_missing_home(manifest)
+    config.refuse_missing_home(manifest)
     folder = manifest.directions
     if sum((options.text is not None, options.list, options.drop is not None)) != 1:
         raise GoalseekError("direct: a text, --list or --drop K", 'goalseek direct "prefer fewer parameters"')
@@ -41,7 +43,11 @@ def run(options: Options) -> None:
         return
     next_iteration = load_standing(manifest).next_iteration
     first = options.first if options.first is not None else max(next_iteration, 1)
-    text = f"(said by whoever drives) {options.text}" if tries.DRIVE_VARIABLE in os.environ else options.text
+    text = options.text
+    if tries.DRIVE_VARIABLE in os.environ:  # an agent may speak, too
+        text = f"(said by whoever drives) {text}"
+        if len(text) > _MOST_SAID:
+            raise GoalseekError(f"in a drive a direction has at most {_MOST_SAID} characters", "say it shorter")
     direction = directions.add_direction(folder, text, first, options.last)
     make_log_folders(manifest)
     line = f"direction {direction.number}, from iteration {direction.first}: {direction.text}"

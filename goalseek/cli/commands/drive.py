@@ -8,7 +8,7 @@ from goalseek.errors import USAGE, GoalseekError
 from goalseek.humanize import abbreviate
 from goalseek.manifest.loading import ManifestFile, make_log_folders
 from goalseek.manifest.tables import ProviderTable
-from goalseek.project import opening, paths
+from goalseek.project import config, paths
 from goalseek.providers import registry
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.preset import Preset
@@ -29,10 +29,10 @@ def run(options: Options) -> int:
     manifest = paths.manifest_of_running_climb(options.load_manifest())
     words, agent = _choose(manifest, options.arguments)
     make_log_folders(manifest)
-    with opening.open_repository(manifest) as repository:
+    with config.open_repository(manifest) as repository:
         code, untried = run_drive(manifest, repository, words, agent)
     if untried:
-        text = f"not tried yet, and kept in the workspace: {abbreviate(untried)}; goalseek drive goes on with them"
+        text = f"not kept by a try, and left in the workspace: {abbreviate(untried)}; goalseek drive goes on with them"
         options.print_message(options.with_manifest(text))
     return code
 
@@ -48,7 +48,8 @@ def _choose(manifest: ManifestFile, arguments: list[str]) -> tuple[list[str], Ag
     else:
         name = arguments[0] if arguments else table.name if table else ""
         if name not in registry.PRESETS or arguments[1:]:
-            message = f"drive takes an agent, not {' '.join(arguments) or name!r}"
+            given = " ".join(arguments) or name
+            message = f"drive takes an agent, not {given!r}" if given else "drive takes an agent, and none is named"
             raise GoalseekError(message, "goalseek drive claude; a command follows --: goalseek drive -- bash", USAGE)
     if not name:
         return words, None

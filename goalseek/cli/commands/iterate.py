@@ -12,7 +12,7 @@ from goalseek.errors import LOCKED, GoalseekError
 from goalseek.loop import invocation, loop
 from goalseek.manifest.fields import MOST_AT_ONCE
 from goalseek.manifest.loading import ManifestFile, make_log_folders
-from goalseek.project import opening, stop
+from goalseek.project import config, opening, stop
 from goalseek.project.picture import read_picture
 from goalseek.project.project import Project
 
@@ -75,9 +75,9 @@ _LINES_SHOWN = 20
 
 def climb_in_background(options: Options, manifest: ManifestFile) -> int:
     """Waits for its first phase. If it ends before, prints its output and gives its exit code."""
-    with opening.open_repository(manifest) as repository:
+    with config.open_repository(manifest) as repository:
         own = repository.own
-    opening.refuse_missing_home(manifest)
+    config.refuse_missing_home(manifest)
     locks.refuse_locked(own, lambda: read_picture(manifest.state).phase_in_words(is_for=True), manifest.path.resolve())
     make_log_folders(manifest)
     log = manifest.logs / "detached.log"

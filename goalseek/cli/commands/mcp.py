@@ -5,7 +5,6 @@ Each call runs the command line once for its JSON and once for its lines: the se
 
 import functools
 import json
-import sys
 from typing import Any
 
 from goalseek import process
@@ -107,6 +106,6 @@ def _wait(seconds: int) -> str:
 
 
 def _call(manifest: ManifestFile, *words: str) -> tuple[int, str, str]:
-    arguments = [sys.executable, "-m", "goalseek", "-m", str(manifest.path), *words]
-    done = process.run(arguments, process.environment_without("GOALSEEK_"), folder=manifest.folder)
+    command = process.own_command(["-m", str(manifest.path), *words])
+    done = process.run(command, process.environment_without("GOALSEEK_"), folder=manifest.folder)
     return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")

@@ -23,7 +23,8 @@ from goalseek.ledger import promote
 from goalseek.ledger.promote import KeptChain, load_kept_chain
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile, base_of, with_manifest_option
-from goalseek.project.opening import open_project, open_repository
+from goalseek.project.config import open_repository
+from goalseek.project.opening import open_project
 from goalseek.project.paths import fetch_hint, note_of_changed_shares
 from goalseek.project.project import Project
 from goalseek.views.terminal_text import Color, one_line

@@ -6,7 +6,9 @@ from goalseek.cli.options import Options, Parser
 from goalseek.disk import remove, remove_own
 from goalseek.errors import GoalseekError
 from goalseek.ledger.artifacts import old_run_folders
-from goalseek.project.opening import open_project, open_repository
+from goalseek.project.config import open_repository
+from goalseek.project.opening import open_project
+from goalseek.proposal.drive import lanes_in_use
 
 
 def arguments(parser: Parser) -> None:
@@ -29,9 +31,15 @@ def run(options: Options) -> None:
             home = project.places.home
             newest = manifest.manifest.log.keep_runs if options.keep is None else options.keep
             old = old_run_folders(manifest.runs, newest, project.standing)
-            removals = [*([home] if home.exists() else []), *old]
+            kept = lanes_in_use(project.repository, home)
+            names = {path.name for path in kept}
+            folders = [path for path in home.iterdir() if path.name not in names] if kept else [home]
+            removals = [*(path for path in folders if path.exists()), *old]
+            for path in kept:
+                options.print_message(f"kept {path}: a drive is at work there, or left edits")
             if not options.dry_run:
-                remove_own(home)
+                for path in folders:
+                    remove_own(path)
                 for path in old:
                     remove(path)
     verb = "would remove" if options.dry_run else "removed"

@@ -4,7 +4,7 @@ from goalseek.cli.options import Options, Parser
 from goalseek.humanize import format_duration
 from goalseek.ledger.checkpoints import Flight
 from goalseek.ledger.results_file import History, load_standing
-from goalseek.project import approval, opening, paths, picture, progress, stop
+from goalseek.project import approval, config, paths, picture, progress, stop
 from goalseek.records import IterationRecord
 
 
@@ -15,7 +15,7 @@ def arguments(parser: Parser) -> None:
 def run(options: Options) -> None:
     manifest = paths.manifest_of_running_climb(options.load_manifest_to_look())
     seen = picture.read_picture(manifest.state)  # as it is when asked: one that waits has ended a moment later
-    with opening.open_repository(manifest) as repository:
+    with config.open_repository(manifest) as repository:
         holder, run_id = stop.request_stop(repository.own), stop.read_pending_run(repository.own)
     if holder is None:
         where = options.with_manifest("see: goalseek status")

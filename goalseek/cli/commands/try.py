@@ -7,12 +7,13 @@ from goalseek.cli.commands.show import find_record
 from goalseek.cli.commands.wait import add_wait_options, await_result, wait_seconds
 from goalseek.cli.options import Options, Parser, add_why_option
 from goalseek.errors import GoalseekError
+from goalseek.git.as_user import UsersCheckout
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile, make_log_folders
-from goalseek.project import opening, paths, tries
+from goalseek.project import config, paths, tries
 from goalseek.providers.skills import outdated_note
 from goalseek.values import Outcome
 from goalseek.workspace.driven import Drive
@@ -33,15 +34,15 @@ def arguments(parser: Parser) -> None:
 def run(options: Options) -> int:
     seconds = wait_seconds(options)  # before anything is requested
     loaded = options.load_manifest()
-    manifest = paths.manifest_of_running_climb(loaded)
-    opening.refuse_missing_home(manifest)
-    make_log_folders(manifest)  # goalseek's own files are no part of the checkout
-    with opening.open_repository(loaded) as repository:
-        pinned, scope, _ = opening.pinned_view(loaded, repository)
+    with config.open_repository(loaded) as repository:
+        manifest = paths.manifest_of_running_climb(loaded, repository.location)
+        config.refuse_missing_home(manifest)
+        make_log_folders(manifest)  # goalseek's own files are no part of the checkout
+        pinned, scope, _ = config.pinned_view(loaded, repository)
         if note := outdated_note(repository.top):
             options.print_message(f"note: {note}")
         driver = tries.find_driver(repository, os.environ)
-        place: tries.Place = tries.UsersCheckout(repository)
+        place: tries.Place = UsersCheckout(repository)
         if folder := os.environ.get(tries.DRIVE_VARIABLE):
             from goalseek.proposal.drive import driven_tree
 

@@ -10,7 +10,7 @@ from goalseek.errors import BAD_FINDING, LOCKED, PENDING, GoalseekError
 from goalseek.git.repository import Repository
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import ManifestFile, make_log_folders
-from goalseek.project import opening, paths, progress, stop, tries
+from goalseek.project import config, paths, progress, stop, tries
 from goalseek.project.picture import describe_end, read_picture
 from goalseek.proposal.past_tries import crash_output, past_try
 from goalseek.records import IterationRecord
@@ -40,7 +40,7 @@ def add_wait_options(parser: Parser) -> None:
 def run(options: Options) -> int:
     seconds = wait_seconds(options)
     manifest = paths.manifest_of_running_climb(options.load_manifest())
-    with opening.open_repository(manifest) as repository:
+    with config.open_repository(manifest) as repository:
         pending = repository.tries()
         driver = tries.find_driver(repository, os.environ)
         if options.iteration is None:

@@ -14,6 +14,7 @@ from goalseek.disk import recreate_folder, remove_if_exists
 from goalseek.errors import Ended, LimitReached, Rejected
 from goalseek.git.objects import Diff, Entry, Objects, TreeReader
 from goalseek.git.paths import SUBMODULE, SYMLINK, first_overlap, quote_path
+from goalseek.humanize import clean_title
 from goalseek.ledger.artifacts import archive_attempt
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
@@ -23,7 +24,6 @@ from goalseek.loop.phases.plan import merge_onto_tip, merge_stack, merge_try, wr
 from goalseek.phase_values import Change, Edit, Plan
 from goalseek.proposal.call import ask, build_call, credentials_of
 from goalseek.proposal.prompt import Request
-from goalseek.providers.answer import clean_title
 from goalseek.sandbox.environment import Redactor
 from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.workspace.checkout import Changes

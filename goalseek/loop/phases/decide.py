@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import structs
 
 from goalseek.git.objects import Entry
+from goalseek.humanize import clean_title
 from goalseek.ledger.artifacts import REVIEWS
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
@@ -18,7 +19,7 @@ from goalseek.phase_values import Decision, Plan, Review
 from goalseek.project import approval
 from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Request, ReviewSubject
-from goalseek.providers.answer import APPROVED, CHANGES_REQUESTED, REJECTED, clean_title
+from goalseek.providers.answer import APPROVED, CHANGES_REQUESTED, REJECTED
 from goalseek.statistics.stacking import ELIGIBLE
 from goalseek.values import Outcome, Phase, Reason
 from goalseek.workspace.scope import overlap_matcher

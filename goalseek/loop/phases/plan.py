@@ -14,6 +14,7 @@ from goalseek.errors import Rejected
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
+from goalseek.humanize import clean_title
 from goalseek.ledger.artifacts import PROMPTS, clear_attempts
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
@@ -22,7 +23,6 @@ from goalseek.phase_values import Plan
 from goalseek.project.tries import request_of
 from goalseek.proposal.call import ask, build_call
 from goalseek.proposal.prompt import Problem, Request
-from goalseek.providers.answer import clean_title
 from goalseek.records import IterationRecord
 from goalseek.statistics.stacking import Stack, is_stacking, next_stack
 from goalseek.values import DRIVER, STACK, Outcome, Phase, Reason
