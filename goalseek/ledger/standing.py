@@ -53,6 +53,7 @@ class Standing(Struct, frozen=True):
     value is worse. ``keeps`` counts its changes since ``origin``; ``taken_back`` maps those of this epoch that it lacks
     to the iteration that took each back. ``outcomes`` and ``spend`` are of this run; an iteration that took a change
     back counts by its reason. A failed call leaves ``stagnation`` as it was.
+    ``open_keeps`` counts the kept tries since ``origin`` whose authors could read the hidden files.
     ``has_kept`` is under any ruler. ``unmoved`` counts the measured candidates of this epoch, None once one gave
     another value than the baseline; ``unmerged`` the sets and late changes since the last stack that did not merge.
     ``script_digest`` and ``script_count`` are as in ``Played``.
@@ -79,6 +80,7 @@ class Standing(Struct, frozen=True):
     best: MeasuredCommit | None = None
     last: records.IterationRecord | None = None
     keeps: int = 0
+    open_keeps: int = 0
     has_kept: bool = False
     unmoved: int | None = 0
     unmerged: int = 0
@@ -197,7 +199,7 @@ def _after_iteration(standing: Standing, record: records.IterationRecord) -> Sta
         ruler = record.digests.get("ruler", "")
         goes_on = bool(ruler) and ruler == standing.ruler and standing.keeps > 0 and "source" not in record.digests
         if not goes_on:
-            following = structs.replace(following, keeps=0, tries=0, holdout=())
+            following = structs.replace(following, keeps=0, open_keeps=0, tries=0, holdout=())
         return structs.replace(
             following,
             ruler=ruler,
@@ -240,7 +242,8 @@ def _after_iteration(standing: Standing, record: records.IterationRecord) -> Sta
         rotation=standing.rotation.after(record, incumbent),
     )
     if record.outcome == Outcome.KEPT:
-        return structs.replace(following, keeps=standing.keeps + 1, has_kept=True)
+        open_keeps = standing.open_keeps + (record.isolation.driver == "open")
+        return structs.replace(following, keeps=standing.keeps + 1, open_keeps=open_keeps, has_kept=True)
     return structs.replace(following, stagnation=standing.stagnation + (not is_failed_call))
 
 

@@ -336,6 +336,8 @@ def last_line(standing: Standing, manifest: Manifest) -> str:
         parts.append(f"holdout {' → '.join(humanize.format_distinct(before.value, after.value))}")
     if exposing_commands(manifest):
         parts.append(EXPOSED)
+    if warning := progress.open_warning(standing):
+        parts.append(warning)
     if standing.tries:
         parts.append(f"{standing.keeps} kept of {standing.tries}")
     usage, kept = standing.spend.usage, standing.outcomes.get(Outcome.KEPT, 0)

@@ -6,7 +6,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from goalseek.humanize import format_number
+from goalseek.humanize import format_number, pluralize
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import FRESH, Manifest, Metric
 from goalseek.project.limits import BudgetUse, budgets_of
@@ -128,6 +128,12 @@ def guard_notice(manifest: Manifest, standing: Standing) -> str:
         return ""
     subject = "the baseline" if not standing.keeps else "the incumbent"
     return guard_warning(manifest.guard, subject, standing.incumbent.guards, standing.baseline.guards)
+
+
+def open_warning(standing: Standing) -> str:
+    """A sentence on kept tries from checkouts; "" if there are none."""
+    count = standing.open_keeps
+    return f"{pluralize(count, 'kept change')} by an author who could read the hidden files" if count else ""
 
 
 def direction_warning(metric: Metric, standing: Standing) -> str:

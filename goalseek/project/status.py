@@ -118,6 +118,7 @@ def read_overview(
         progress.small_set_warning(manifest.metric, standing),
         *progress.fruitless_warnings(standing),
         progress.direction_warning(manifest.metric, standing),
+        progress.open_warning(standing),
         differences.code,
     )
     unsent = ""

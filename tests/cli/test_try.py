@@ -79,6 +79,10 @@ def test_each_edit_is_measured_and_nothing_of_the_users_moves(
     assert checkout.ask("try")["reason"] == "duplicate"
     assert json.loads(checkout.check("--json", "wait", "2"))["seal"] == reverted["seal"]
     assert "5 records, 0 differences" in checkout.check("audit")
+    sentence = "1 kept change by an author who could read the hidden files"
+    assert sentence in checkout.check("status") and sentence in checkout.check("iterate", "-n", "0")
+    checkout.check("report", "-o", "night.md")
+    assert "authors could read the hidden files" in (checkout.top / "night.md").read_text()
 
 
 def test_what_was_kept_meanwhile_stays_and_what_conflicts_is_named(checkout: Project, tmp_path: Path) -> None:

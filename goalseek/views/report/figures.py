@@ -253,6 +253,11 @@ class ClimbFigures(Struct):
         return any(verifier == "both" for _, verifier in self.levels)
 
     @property
+    def is_open(self) -> bool:
+        """Whether authors of tries could read the hidden files."""
+        return any("its author" in sandbox for sandbox, _ in self.levels)
+
+    @property
     def is_settled(self) -> bool:
         return self.settled is not None and self.best is not None and self.settled_at == self.best.iteration
 
@@ -366,9 +371,10 @@ class ReportFigures(Struct):
                 climb.rotation = climb.rotation.after(proposed)
             tries.add(lambda: try_of(record, label))
         climb.spending.add_iteration(record)
-        level = record.isolation.sandbox, record.isolation.verifier
+        author = ", its author in the checkout" if record.isolation.driver == "open" else ""
+        level = record.isolation.sandbox + author, record.isolation.verifier
         if level not in climb.levels:
-            level = one_line(level[0], 30), one_line(level[1], 30)
+            level = one_line(level[0], 50), one_line(level[1], 30)
         if level in climb.levels or len(climb.levels) < _LEVELS_MOST:
             climb.levels[level] += 1
         idle = (moment - self.newest).total_seconds() if moment and self.newest else 0.0
