@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.disk import add_own, remove_if_exists, remove_own
+from goalseek.disk import add_own, full_disk_error, remove_if_exists, remove_own
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
 from goalseek.git.command import git, git_as_user
 from goalseek.git.objects import Entry, Objects, alternates
@@ -222,7 +222,8 @@ class UsersCheckout(Struct, frozen=True):
                 if answer.returncode:
                     message = f"git cannot store the files of the checkout: {_output_text(answer)}"
                     hint = "what is no part of the project can be named in .git/info/exclude"
-                    raise GoalseekError(message, hint, StopReason.REPOSITORY)
+                    error = GoalseekError(message, hint, StopReason.REPOSITORY)
+                    raise full_disk_error(error) or error
                 output = answer.stdout
             return output.decode().strip(), []
 

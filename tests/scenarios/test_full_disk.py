@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import tomli_w
 from inside import ON_ANY_DISK, lacks_room_for_git_folder, run_here, start_on_any_disk
 from killing import assert_same, assert_sound, climbing
 from many import AT_ONCE, assert_sound_at_end, go_on, many
 from needs import AS_ROOT
-from project import Project, Projects, answer, home
+from project import MANIFEST, Project, Projects, answer, home
 from red_team.attacks import LEVELS
 from skips import levels
 
@@ -103,6 +104,26 @@ def test_whatever_room_is_left(disk: tuple[Path, Path], calm: Project, iterate: 
     assert iterate(project, "--forever")[0] == 0
     assert_same(project, calm)
     assert project.users() == users
+    assert_sound(project)
+
+
+@pytest.mark.needs("mount")
+def test_a_try_on_a_full_disk_is_refused_in_words_or_measured_and_none_is_lost(disk: tuple[Path, Path]) -> None:
+    place, top = disk
+    project = Project.make(top, manifest=tomli_w.dumps(MANIFEST))
+    project.check("baseline")
+    for number, pages in enumerate((0, 1, 2, 4, 8, 16, 64), start=2):
+        project.write({"answer.json": answer(number)})
+        before, filler = project.users(), fill(place, pages)
+        ended = project.run("try", "--wait", "60s")
+        filler.unlink()
+        assert ended.exit_code == 0 or "the disk is full" in ended.stderr or "of disk" in ended.stderr, (pages, ended)
+        assert project.users() == before
+        if ended.exit_code:
+            again = project.run("wait") if "is not finished" in ended.stderr else project.run("try")
+            assert again.exit_code == 0, (pages, ended, again)
+    records = project.iterations()
+    assert [one["metric"]["value"] for one in records[1:]] == [*range(2, 9)], "each of them once"
     assert_sound(project)
 
 
