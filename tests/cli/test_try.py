@@ -187,6 +187,16 @@ def test_conflicts_and_the_repositories_of_others_are_no_edits(checkout: Project
     assert ".git/info/exclude" in checkout.fail(3, "try")
 
 
+def test_in_a_subfolder_and_with_a_manifest_that_nobody_committed_a_try_is_the_same(tmp_path: Path) -> None:
+    manifest = tomli_w.dumps({**MANIFEST, **WRITABLE})
+    project = Project.make(tmp_path / "p", files=FIRST, manifest=manifest, below="sub")
+    project.git("rm", "--quiet", "--cached", "sub/goalseek.toml")
+    project.git("commit", "--quiet", "--message", "only mine")
+    project.write({"answer.json": answer(2), "new/file.txt": "no part of it\n"})
+    assert project.check("-C", "hidden", "try").startswith("iteration 1 kept: 2 beats 1 by 1")
+    assert project.iterations()[1]["changed_files"] == ["sub/answer.json"]
+
+
 def test_what_ends_the_climb_ends_the_try_in_words(checkout: Project) -> None:
     with checkout.manifest.open("a") as file:
         file.write("[limits]\niterations = 1\n")
