@@ -51,15 +51,21 @@ class Door(contextlib.AbstractContextManager["Door"]):
             os.close(folder)
         self._listener.listen()
         self._is_over = False
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
 
     def __exit__(self, *_: object) -> None:
         self._is_over = True
         self._listener.shutdown(socket.SHUT_RDWR)  # who accepts from it is woken
-        self._thread.join()
+        if self._thread:
+            self._thread.join()
         self._listener.close()
         remove_if_exists(self.path)
+
+    def open(self) -> None:
+        """From now on it answers; before, there is no other thread, so that this process can fork."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, daemon=True)
+            self._thread.start()
 
     def _serve(self) -> None:
         while True:

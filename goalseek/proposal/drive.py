@@ -169,7 +169,8 @@ def _run(driving: Driving, drive: Drive, name: str, words: Sequence[str]) -> int
     with create(programs / "goalseek", 0o755) as file:
         file.write(_CLIENT.format(sys.executable, inspect.getsource(client)).encode())
 
-    def look() -> None:
+    def look(door: Door) -> None:
+        door.open()
         with contextlib.suppress(OSError):  # it is being replaced, or there is none
             renewed = [home.path / path for path in files if not (home.path / path).is_symlink()]
             if renewed and all(time.time() - path.stat().st_mtime > _SETTLED_SECONDS for path in renewed):
@@ -195,7 +196,8 @@ def _run(driving: Driving, drive: Drive, name: str, words: Sequence[str]) -> int
                 home=home.path,
                 credentials=(*(file.real for file in login.files), door.path),
             )
-            return run_in_own_terminal(policy.launch(access, words, environment, root / places.prefix), look)
+            launch = policy.launch(access, words, environment, root / places.prefix)
+            return run_in_own_terminal(launch, functools.partial(look, door))
     finally:
         places.clear_scratch()
         home.collect_renewed_logins()

@@ -26,8 +26,9 @@ _ASK, _ANSWER = b"\x1b[5n", b"\x1b[0n"  # a terminal answers in turn: what the p
 
 
 def run_in_own_terminal(launch: Launch, look: Callable[[], object]) -> int:
-    """The exit code of a program as ``launch_in_terminal`` gives it; ``look`` is called now and then meanwhile.
+    """The exit code of a program as ``launch_in_terminal`` gives it.
 
+    ``look`` is called once it has begun, and now and then meanwhile. This process must have no other thread before.
     Keys go to the program as they are, ^C and ^Z too; its terminal has the size of the person's. What is typed, or
     answered by the terminal, is never left for whoever reads after it.
     """
@@ -61,6 +62,7 @@ def _copy(master: int, look: Callable[[], object]) -> None:
     unsent, is_over = b"", False
     os.set_blocking(master, False)
     while True:
+        look()
         reading = [master] if unsent or is_over else [master, typed]  # of a file or /dev/null all is there at once
         ready, writable, _ = select.select(reading, [master] if unsent else [], [], _LOOK_SECONDS)
         if master in ready:
@@ -80,7 +82,6 @@ def _copy(master: int, look: Callable[[], object]) -> None:
         if writable:
             with contextlib.suppress(BlockingIOError):
                 unsent = unsent[os.write(master, unsent) :]
-        look()
 
 
 def _write(descriptor: int, content: bytes) -> None:
