@@ -22,6 +22,7 @@ from many import AT_ONCE, Calls, assert_sound_at_end, go_on, many
 from project import Project, copy_folder, ended, held_out, home
 from taking_back import part
 
+from goalseek.git.as_user import UsersCheckout
 from goalseek.manifest.loading import load
 from goalseek.project.config import open_repository
 from goalseek.project.tries import find_driver, request_try
@@ -121,7 +122,8 @@ def tried() -> Project:
     for session, score in (("a", 2), ("b", 3), ("c", 0)):
         project.write({"answer.json": f'{{"score": {score}}}\n'})
         with open_repository(loaded) as repository:
-            request_try(repository, scope, find_driver(repository, {"CODEX_THREAD_ID": session}), f"by {session}", "")
+            driver = find_driver(repository, {"CODEX_THREAD_ID": session})
+            request_try(repository, scope, driver, UsersCheckout(repository), f"by {session}", "")
     return project
 
 
