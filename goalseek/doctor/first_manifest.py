@@ -265,8 +265,8 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> tuple[measurements.M
         command = next(command for command in loaded.manifest.commands if command.name == metric.command)
         if number.reason == Reason.NO_METRIC and metric.source == "json" and "GOALSEEK_RUN_DIR" not in command.run:
             how = 'the command writes its JSON to "$GOALSEEK_RUN_DIR/metrics.json"'
-            form = f"{metric.direction} {metric.name} /{metric.name} ([0-9.]+)/"
-            hint = f"{how}; or read its output: answer the last question, or --metric, with {form}"
+            form = f"{metric.direction} {metric.name} /{metric.name}\\W+([0-9.]+)/"
+            hint = f"{how}; or read its output, by the answer to the last question, or --metric: {form}"
         name = commands[-1].name if commands else ""
         if missing and missing.place:
             question = "share"

@@ -458,8 +458,8 @@ def test_tests_that_run_the_candidate_are_not_hidden_from_it(case: Case) -> None
 def test_a_number_that_is_printed_is_asked_for_in_the_form_of_an_answer(case: Case) -> None:
     judge(case, "echo MRR 0.5; cat answer.txt\n")
     ended = case.run("init", *FLAGS[:6], "--metric", "maximize MRR")
-    form = "maximize MRR /MRR ([0-9.]+)/"
-    assert ended.exit_code == 1 and f"answer the last question, or --metric, with {form}\n" in ended.stderr
+    form = r"maximize MRR /MRR\W+([0-9.]+)/"
+    assert ended.exit_code == 1 and f"by the answer to the last question, or --metric: {form}\n" in ended.stderr
     assert "MRR = 0.5" in case.check("init", "--metric", form)
 
 
