@@ -23,9 +23,9 @@ from goalseek.git.paths import SUBMODULE
 from goalseek.git.repository import Commit, RefMove, RefMoved, Repository, with_trailers
 from goalseek.humanize import abbreviate, clean_title
 from goalseek.ledger.checkpoints import Checkpoints, under_way
-from goalseek.ledger.results_file import History
-from goalseek.ledger.standing import Standing
+from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import ManifestFile
+from goalseek.project.stop import read_pending_run
 from goalseek.records import IterationRecord
 from goalseek.values import Outcome
 from goalseek.workspace.driven import Drive, DrivenTree
@@ -201,22 +201,14 @@ def bring_into_step(
     return [each.path for each in writable]
 
 
-def find_record(manifest: ManifestFile, trial: str) -> IterationRecord | None:
-    """The record of the try; None while it waits or is measured."""
-    return next((record for record in _tried(manifest) if record.digests["try"] == trial), None)
-
-
-def last_record(manifest: ManifestFile, driver: Driver) -> IterationRecord | None:
-    """The record of the last try of this session, or of any without a session's name."""
-    return next((record for record in _tried(manifest) if record.model == driver.name), None)
-
-
-def _tried(manifest: ManifestFile) -> Iterator[IterationRecord]:
+def newest_tries(manifest: ManifestFile) -> Iterator[IterationRecord]:
     return (record for record in History(manifest.results).newest_iterations() if "try" in record.digests)
 
 
-def find_iteration(manifest: ManifestFile, standing: Standing, run_id: str, trial: str) -> int | None:
+def find_iteration(manifest: ManifestFile, repository: Repository, trial: str) -> int | None:
     """The iteration that has taken the try, and has no record; None before one has."""
+    standing = load_standing(manifest)
+    run_id = read_pending_run(repository.own) or standing.run_id
     for begun in under_way(manifest.runs, standing, run_id):
         stored = Checkpoints(manifest.runs / f"{begun.iteration:04d}", None, run_id, begun.follows).stored()
         if any(name.answer == "plan" and one.value.get("trial") == trial for name, one in stored.items()):

@@ -8,9 +8,9 @@ from goalseek import humanize, locks, process
 from goalseek.cli.options import Options, Parser
 from goalseek.errors import BAD_FINDING, LOCKED, PENDING, GoalseekError
 from goalseek.git.repository import Repository
-from goalseek.ledger.results_file import History, load_standing
+from goalseek.ledger.results_file import History
 from goalseek.manifest.loading import ManifestFile, make_log_folders
-from goalseek.project import config, paths, progress, stop, tries
+from goalseek.project import config, paths, progress, tries
 from goalseek.project.picture import describe_end, read_picture
 from goalseek.proposal.past_tries import crash_output, past_try
 from goalseek.records import IterationRecord
@@ -45,14 +45,16 @@ def run(options: Options) -> int:
         driver = tries.find_driver(repository, os.environ)
         if options.iteration is None:
             trial = pending.get(driver.session)
-            if trial is None and manifest.results.exists() and (last := tries.last_record(manifest, driver)):
+            # Of its last try, or of any without a session's name.
+            of_session = (record for record in tries.newest_tries(manifest) if record.model == driver.name)
+            if trial is None and (last := next(of_session, None)):
                 return print_result(options, manifest, last)  # it has ended meanwhile
         else:
-            record = _record_of(manifest, options.iteration)
+            record = History(manifest.results).iteration(options.iteration)
             trial = record.digests.get("try", "") if record else None
             if record and trial not in pending.values():
                 return print_result(options, manifest, record)
-            places = {_iteration_of(manifest, repository, one): one for one in pending.values()}
+            places = {tries.find_iteration(manifest, repository, one): one for one in pending.values()}
             trial = trial or places.get(options.iteration)
         if trial is None:
             which = "of yours" if options.iteration is None else f"in iteration {options.iteration}"
@@ -79,8 +81,10 @@ def await_result(options: Options, manifest: ManifestFile, repository: Repositor
     while True:
         holder = locks.lock_holder(repository.own)  # first: who ends after this look has left a record
         code = worker.poll() if worker else None
-        has_news = size != (size := manifest.results.stat().st_size if manifest.results.exists() else 0)
-        record = tries.find_record(manifest, trial) if has_news else record
+        has_news = size != (size := History(manifest.results).size())
+        if has_news:
+            tried = (record for record in tries.newest_tries(manifest) if record.digests["try"] == trial)
+            record = next(tried, None)
         if record and trial not in repository.tries().values():  # else whoever was at work has not ended the try
             return print_result(options, manifest, record)
         if holder is None and (worker is None or code == LOCKED):
@@ -113,10 +117,6 @@ def print_result(options: Options, manifest: ManifestFile, record: IterationReco
     return int(options.exit_code and record.outcome != Outcome.KEPT)
 
 
-def _record_of(manifest: ManifestFile, number: int) -> IterationRecord | None:
-    return History(manifest.results).iteration(number) if manifest.results.exists() else None
-
-
 def _start_worker(manifest: ManifestFile) -> process.Helper:
     """Climbs nothing but tries, and outlives this process."""
     make_log_folders(manifest)
@@ -134,7 +134,7 @@ def _unmeasured_error(
     elif code > 0:  # the last error that it printed, with its hint
         *_, said = f"\n{log.read_text('utf-8', 'replace')}".rpartition("\ngoalseek: ")
         why, _, hint = said.strip().partition("\n")
-    if (number := _iteration_of(manifest, repository, trial)) is not None:
+    if (number := tries.find_iteration(manifest, repository, trial)) is not None:
         then = options.with_manifest(f"goalseek wait {number} goes on")
         return GoalseekError(
             f"iteration {number} is not finished: {why}",
@@ -150,15 +150,9 @@ def _unmeasured_error(
     return GoalseekError(f"nothing was measured: {why}", hint.strip() or f"see {log}", max(code, BAD_FINDING))
 
 
-def _iteration_of(manifest: ManifestFile, repository: Repository, trial: str) -> int | None:
-    standing, run_id = load_standing(manifest), stop.read_pending_run(repository.own)
-    return tries.find_iteration(manifest, standing, run_id or standing.run_id, trial)
-
-
 def _print_pending(options: Options, manifest: ManifestFile, repository: Repository, trial: str) -> int:
-    number = _iteration_of(manifest, repository, trial)
-    newest = (record for record in History(manifest.results).newest_iterations()) if manifest.results.exists() else ()
-    usual = progress.median_iteration_seconds(newest)
+    number = tries.find_iteration(manifest, repository, trial)
+    usual = progress.median_iteration_seconds(History(manifest.results).newest_iterations())
     about = f"; an iteration usually takes {humanize.format_duration(usual)}" if usual is not None else ""
     state = "waits for its turn" if number is None else "is being measured"
     name, command = (
