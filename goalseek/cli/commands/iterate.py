@@ -81,7 +81,6 @@ def climb_in_background(options: Options, manifest: ManifestFile) -> int:
     locks.refuse_locked(own, lambda: read_picture(manifest.state).phase_in_words(is_for=True), manifest.path.resolve())
     make_log_folders(manifest)
     log = manifest.logs / "detached.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
     before = log.stat().st_size if log.exists() else 0
     arguments = [word for word in options.command_line if word != "--detach"]
     child = process.detach(arguments, log)

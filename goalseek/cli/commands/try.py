@@ -9,7 +9,6 @@ from goalseek.cli.options import Options, Parser, add_why_option
 from goalseek.errors import GoalseekError
 from goalseek.git.as_user import UsersCheckout
 from goalseek.git.paths import quote_path
-from goalseek.git.repository import Repository
 from goalseek.humanize import abbreviate
 from goalseek.ledger.results_file import load_standing
 from goalseek.manifest.loading import ManifestFile, make_log_folders
@@ -17,7 +16,6 @@ from goalseek.project import config, paths, tries
 from goalseek.providers.skills import outdated_note
 from goalseek.values import Outcome
 from goalseek.workspace.driven import Drive
-from goalseek.workspace.scope import Scope
 
 
 def arguments(parser: Parser) -> None:
@@ -52,7 +50,11 @@ def run(options: Options) -> int:
                 raise GoalseekError(
                     "--restore and --from measure nothing, so they take no summary", "goalseek try --restore"
                 )
-            _restore(options, manifest, repository, scope, driver, place)
+            commit, base, name = _find_source(manifest, options.source)
+            paths_written = tries.bring_into_step(repository, scope, driver, place, commit, base)
+            changed = [*map(quote_path, paths_written)]
+            what = abbreviate(changed) if changed else "nothing, as they are there already"
+            options.print_answer({"commit": commit, "changed": changed}, f"wrote the files of {name}: {what}")
             return 0
         trial, taken_back = tries.request_try(repository, scope, driver, place, options.summary, options.why)
         if taken_back and driver.isolation == tries.OPEN:  # by git switch or git checkout, perhaps without meaning to
@@ -61,31 +63,18 @@ def run(options: Options) -> int:
         return await_result(options, manifest, repository, trial, seconds)
 
 
-def _restore(
-    options: Options,
-    manifest: ManifestFile,
-    repository: Repository,
-    scope: Scope,
-    driver: tries.Driver,
-    place: tries.Place,
-) -> None:
-    if options.source is None:
+def _find_source(manifest: ManifestFile, source: int | None) -> tuple[str, str, str]:
+    """The commit to restore, the one with which the checkout is in step then, and a name for people."""
+    if source is None:
         incumbent = load_standing(manifest).incumbent
         if incumbent is None:
             hint = paths.fetch_hint(manifest) or "goalseek try measures the first one"
             raise GoalseekError("there is no incumbent here yet", hint)
-        commit = base = incumbent.commit
-        name = f"the incumbent, iteration {incumbent.iteration}"
-    else:
-        record = find_record(manifest, str(options.source))
-        if record.commit_hash is None:
-            raise GoalseekError(
-                f"iteration {record.iteration} has no commit: {record.why}", "goalseek log lists others"
-            )
-        commit, name = record.commit_hash, f"iteration {record.iteration}"
-        # What was not kept is still to be tried, together with the edits that follow.
-        is_in_tip = record.outcome in (Outcome.KEPT, Outcome.BASELINE)
-        base = commit if is_in_tip else str(record.base_commit_hash)
-    changed = [quote_path(path) for path in tries.bring_into_step(repository, scope, driver, place, commit, base)]
-    what = abbreviate(changed) if changed else "nothing, as they are there already"
-    options.print_answer({"commit": commit, "changed": changed}, f"wrote the files of {name}: {what}")
+        return incumbent.commit, incumbent.commit, f"the incumbent, iteration {incumbent.iteration}"
+    record = find_record(manifest, str(source))
+    if record.commit_hash is None:
+        raise GoalseekError(f"iteration {record.iteration} has no commit: {record.why}", "goalseek log lists others")
+    # What was not kept is still to be tried, together with the edits that follow.
+    is_in_tip = record.outcome in (Outcome.KEPT, Outcome.BASELINE)
+    base = record.commit_hash if is_in_tip else str(record.base_commit_hash)
+    return record.commit_hash, base, f"iteration {record.iteration}"

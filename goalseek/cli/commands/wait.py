@@ -88,7 +88,9 @@ def await_result(options: Options, manifest: ManifestFile, repository: Repositor
         if record and trial not in repository.tries().values():  # else whoever was at work has not ended the try
             return print_result(options, manifest, record)
         if holder is None and (worker is None or code == LOCKED):
-            worker = _start_worker(manifest)
+            make_log_folders(manifest)
+            # It climbs nothing but tries, and outlives this process.
+            worker = process.detach(["-m", str(manifest.path), "iterate", "-n", "0"], manifest.logs / "detached.log")
         elif holder is None and code is not None:
             raise _unmeasured_error(options, manifest, repository, trial, code)
         if time.monotonic() >= deadline:
@@ -115,12 +117,6 @@ def print_result(options: Options, manifest: ManifestFile, record: IterationReco
     ]
     options.print_answer(past if is_driven else record, *lines)
     return int(options.exit_code and record.outcome != Outcome.KEPT)
-
-
-def _start_worker(manifest: ManifestFile) -> process.Helper:
-    """Climbs nothing but tries, and outlives this process."""
-    make_log_folders(manifest)
-    return process.detach(["-m", str(manifest.path), "iterate", "-n", "0"], manifest.logs / "detached.log")
 
 
 def _unmeasured_error(
