@@ -68,11 +68,11 @@ def driver_of(drive: Drive) -> Driver:
     return Driver(key, key, drive.name, drive.level)
 
 
-def begin_drive(repository: Repository, drive: Drive) -> None:
-    """The tree of the drive is in step with its commit."""
-    ref = _ref(repository, "base", driver_of(drive).checkout)
-    repository.move([RefMove(ref, repository.position(ref), drive.commit)])
-    drive.save()
+def mark_in_step(repository: Repository, driver: Driver, commit: str) -> None:
+    """From now on the driver's place is in step with the commit."""
+    ref = _ref(repository, "base", driver.checkout)
+    if (before := repository.position(ref)) != commit:
+        repository.move([RefMove(ref, before, commit)])
 
 
 def untried(repository: Repository, scope: Scope, driver: Driver, place: Place) -> list[str]:
@@ -181,10 +181,9 @@ def bring_into_step(
     """
     if driver.session in repository.tries():  # if it is kept, the checkout must be in step with it
         raise _undecided_error()
-    objects, base_ref = repository.objects, _ref(repository, "base", driver.checkout)
-    old_base = repository.position(base_ref)
-    tried = repository.position(_ref(repository, "tried", driver.checkout))
-    stored = [repository.head(), commit, *filter(None, (old_base, tried))]
+    objects = repository.objects
+    own = (repository.position(_ref(repository, kind, driver.checkout)) for kind in ("base", "tried"))
+    stored = [repository.head(), commit, *filter(None, own)]
     trees = [TreeReader(objects, repository.tree_of(one)) for one in stored]
     differences = objects.differences(place.read()[0], repository.tree_of(commit))
     writable = _of_writable_files(scope, differences)
@@ -196,8 +195,7 @@ def bring_into_step(
         message = f"neither HEAD nor your last try has what is in {abbreviate(lost)}: nothing is written"
         raise GoalseekError(message, "goalseek try, or git commit, then this again", BAD_FINDING)
     place.write({each.path: each.after for each in writable})
-    if old_base != base:
-        repository.move([RefMove(base_ref, old_base, base)])
+    mark_in_step(repository, driver, base)
     return [each.path for each in writable]
 
 

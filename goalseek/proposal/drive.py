@@ -66,17 +66,11 @@ class Driving(Struct, frozen=True):
     agent: AgentProvider | None
     login: Login
 
-    def tree(self, drive: Drive) -> DrivenTree:
-        return driven_tree(self.repository, self.manifest, self.scope, drive)
-
-    def secrets(self, drive: Drive) -> Redactor:
-        return _secrets_of(self.manifest, drive)
-
     def left(self, drive: Drive) -> list[str]:
         """Files whose edits were not kept, and other new ones."""
         try:
-            driver, tree = tries.driver_of(drive), self.tree(drive)
-            return tries.untried(self.repository, self.scope, driver, tree) + tree.strays
+            tree = driven_tree(self.repository, self.manifest, self.scope, drive)
+            return tries.untried(self.repository, self.scope, tries.driver_of(drive), tree) + tree.strays
         except GoalseekError as error:  # it holds a credential, or the tree is gone
             return [error.message] if self.workspace.root.is_dir() else []
 
@@ -96,7 +90,7 @@ def _secrets_of(manifest: Manifest, drive: Drive) -> Redactor:
 def run_drive(
     loaded: ManifestFile, repository: Repository, words: Sequence[str], agent: AgentProvider | None
 ) -> tuple[int, list[str]]:
-    """Run a command line, of ``agent`` if that is one, until it ends; its exit code, and the edits that are not kept.
+    """Run a command line, or that of ``agent``, until it ends; its exit code, and the edits that are not kept.
 
     Raises GoalseekError without a baseline or a sandbox.
     """
@@ -144,22 +138,25 @@ def _begin(driving: Driving, name: str) -> Drive:
     standing = load_standing(driving.loaded)
     if standing.incumbent is None:
         raise GoalseekError("nothing is measured yet", "goalseek baseline, then again")
-    edits = driving.tree(stored).edits() if is_going_on else {}
+    stored_tree = driven_tree(repository, driving.manifest, driving.scope, stored)
+    edits = stored_tree.edits() if is_going_on else {}
     Drive(str(places.folder)).save()  # after a kill no tree is taken for that of another commit
     workspace.sync_to(lambda label: agent_history(History(driving.loaded.results), standing, label))
     workspace.tree.save()
     workspace.tree.overlay(edits)
     drive = structs.replace(drive, commit=standing.incumbent.commit)
-    if is_going_on:
-        drive.save()  # in step with the same commit as before: git merges what was kept since with the edits
-    else:
-        tries.begin_drive(repository, drive)
+    if not is_going_on:  # else it is in step with the same commit as before: git merges what was kept since
+        tries.mark_in_step(repository, tries.driver_of(drive), drive.commit)
+    drive.save()
     return drive
 
 
 def _run(driving: Driving, drive: Drive, name: str, words: Sequence[str]) -> int:
     places, policy, login, agent = driving.places, driving.policy, driving.login, driving.agent
     root, programs = driving.workspace.root, places.folder / "bin"
+    own_command, own_variables = agent.command_in_sandbox() if agent else ([], {})
+    command = [*words] or own_command
+    get_secrets = functools.partial(_secrets_of, driving.manifest, drive)
     home = AgentHome(places.agent)
     files = {file.below_home: (file.real, policy.credential_at(file.real)) for file in login.files if file.below_home}
     texts = {str(path): skill_text(skill) for skill, path in skill_places(Path()) if skill == "goalseek"}
@@ -177,10 +174,10 @@ def _run(driving: Driving, drive: Drive, name: str, words: Sequence[str]) -> int
                 home.make(name, files, {})  # it is the user's now, in the file that the sandbox shows
 
     try:
-        with Door(driving.loaded, drive, functools.partial(driving.secrets, drive)) as door:
+        with Door(driving.loaded, drive, get_secrets) as door:
             variables = {
                 **process.inherited_variables((*login.variables, "COLORTERM")),
-                **(agent.variables_in_sandbox() if agent else {}),
+                **own_variables,
                 "GOALSEEK_PROJECT_ROOT": str(policy.seen_at(root, root / places.prefix)),
                 "GOALSEEK_SOCKET": str(policy.credential_at(door.path)),
                 "GOALSEEK_TOKEN": door.token,
@@ -189,20 +186,20 @@ def _run(driving: Driving, drive: Drive, name: str, words: Sequence[str]) -> int
             environment["PATH"] = os.pathsep.join([str(programs), environment["PATH"]])
             access = ProgramAccess(
                 root,
-                [list(words), [sys.executable], *manifest_commands(driving.loaded)],
+                [command, [sys.executable], *manifest_commands(driving.loaded)],
                 readable=(programs,),
                 network=driving.manifest.sandbox.agent_network,
                 terminal="own",
                 home=home.path,
                 credentials=(*(file.real for file in login.files), door.path),
             )
-            launch = policy.launch(access, words, environment, root / places.prefix)
+            launch = policy.launch(access, command, environment, root / places.prefix)
             return run_in_own_terminal(launch, functools.partial(look, door))
     finally:
         places.clear_scratch()
         home.collect_renewed_logins()
         try:
-            home.redact(driving.secrets(drive))
+            home.redact(get_secrets())
         except OSError:  # a path that is too long to look at may hide a credential
             home.empty()
 

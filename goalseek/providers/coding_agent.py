@@ -48,24 +48,17 @@ class AgentProvider(CommandProvider):
             hint = f"{self.preset.install}; or name it in the manifest: provider.command"
             raise GoalseekError(message, hint, StopReason.PROVIDER)
 
-    def words_in_sandbox(self) -> list[str]:
-        """The command line for a person's own use in a sandbox."""
-        facts, values = self._facts_in_sandbox()
-        words = [word for part in self.preset.interactive if facts.issuperset(part.when) for word in part.words]
-        return [*self.words, *(_fill(word, values) for word in words)]
-
-    def variables_in_sandbox(self) -> dict[str, str]:
-        """For a person's own use in a sandbox: only what is so because of that, or of the endpoint."""
-        facts, values = self._facts_in_sandbox()
-        chosen = [(name, text) for name, text, when in self.preset.variables if when and facts.issuperset(when)]
-        return {name: _fill(text, values) for name, text in chosen}
-
-    def _facts_in_sandbox(self) -> tuple[set[str], dict[str, str]]:
+    def command_in_sandbox(self) -> tuple[list[str], dict[str, str]]:
+        """The command line for a person's own use in a sandbox, and the variables because of that or the endpoint."""
         login, endpoint = self.login(), (self.table.endpoint or "").rstrip("/")
         key = login.variables[0] if login.variables and login.billing == "api" else ""
-        facts = {"confined": True, "model": self.model, "endpoint": endpoint, "key": key}
+        possible = {"confined": True, "model": self.model, "endpoint": endpoint, "key": key}
+        facts = {fact for fact, holds in possible.items() if holds}
         values = {"{model}": self.model, "{endpoint}": endpoint, "{key}": key}
-        return {fact for fact, holds in facts.items() if holds}, values
+        words = [word for part in self.preset.interactive if facts.issuperset(part.when) for word in part.words]
+        chosen = [(name, text) for name, text, when in self.preset.variables if when and facts.issuperset(when)]
+        variables = {name: _fill(text, values) for name, text in chosen}
+        return [*self.words, *(_fill(word, values) for word in words)], variables
 
     def plan(self, call: Call) -> Reply:
         """Ask for a plan, in the session of its last answer, without a way to edit if the agent has such a mode."""

@@ -38,7 +38,7 @@ def run(options: Options) -> int:
 
 
 def _choose(manifest: ManifestFile, arguments: list[str]) -> tuple[list[str], AgentProvider | None]:
-    """The command line, and its agent where it is one; a command that names an agent's program is that agent."""
+    """The command line, none for an agent's own, and the agent; a command that names an agent's program is that one."""
     table = manifest.manifest.provider
     words = arguments[1:] if arguments[:1] == ["--"] else []
     if words:
@@ -59,4 +59,4 @@ def _choose(manifest: ManifestFile, arguments: list[str]) -> tuple[list[str], Ag
     agent = AgentProvider(chosen, manifest.folder, maker)
     if not words:
         agent.check()
-    return words or agent.words_in_sandbox(), agent
+    return words, agent
