@@ -55,32 +55,22 @@ _READ_FROM = {
 }
 
 
-def describe_climb(
-    archive: Archive,
-    standing: Standing,
-    manifest: Manifest,
-    iteration: int,
-    program: str,
-    directions: tuple[str, ...],
-    ahead: tuple[Ahead, ...],
-) -> Context:
-    """The part of a context that the records and the manifest tell. ``standing`` is that of ``Standing.for_run``."""
+def describe_climb(archive: Archive, manifest: Manifest, ahead: tuple[Ahead, ...], **more: Any) -> Context:
+    """A context: what the records and the manifest tell, and ``more``, which the caller knows.
+
+    The archive's standing is that of ``Standing.for_run``.
+    """
+    standing, limit = archive.standing, manifest.limits.stagnation
     assert standing.incumbent and standing.baseline and standing.best
-    limit = manifest.limits.stagnation
     ending, crashed_in, last_crash = read_crashes(archive, standing)
     return Context(
-        iteration=iteration,
         attempt=standing.tried + sum(one.is_asked for one in ahead),
-        moment=0,
         incumbent_commit=standing.incumbent.commit,
-        program=program,
-        commits=(),
         incumbent_value=standing.incumbent.value,
         baseline_value=standing.baseline.value,
         best_value=standing.best.value,
         stagnation=standing.stagnation,
         flattened=limit is not None and standing.stagnation >= limit,
-        directions=directions,
         crashes=standing.crashes,
         common_ending=ending,
         crashed_in=crashed_in,
@@ -90,6 +80,7 @@ def describe_climb(
         generated=manifest.scope.generated,
         ideas=open_ideas(archive, ahead),
         ahead=ahead,
+        **more,
     )
 
 

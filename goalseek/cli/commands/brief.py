@@ -30,10 +30,12 @@ def run(options: Options) -> None:
         recent = list(islice(history.newest_iterations(), RECENT))
         archive = Archive(standing, recent, history, repository, loaded.runs)
         number = standing.next_iteration
-        told = (each for each in directions.read_directions(loaded.directions) if each.holds_at(number))
+        told = directions.read_directions(loaded.directions)
         ahead = tuple(Ahead(one.iteration, one.title) for one in read_picture(loaded.state).under_way)
-        texts = directions.read_program(base_of(loaded, repository.top), manifest), tuple(each.text for each in told)
-        context = describe_climb(archive, standing, manifest, number, *texts, ahead)
+        texts = tuple(each.text for each in told if each.holds_at(number))
+        program = directions.read_program(base_of(loaded, repository.top), manifest)
+        more = {"iteration": number, "moment": 0, "program": program, "directions": texts, "commits": ()}
+        context = describe_climb(archive, manifest, ahead, **more)
         past = read_history(archive, context.best_iteration, manifest, scope)
         brief = make_brief(context, past, manifest, standing, scope)
         options.print_answer(brief, brief_text(manifest, context, brief).rstrip("\n"))

@@ -37,11 +37,13 @@ def gather_context(iteration: Iteration, turn: Turn | None = None) -> Context:
     project, config, workspace = iteration.project, iteration.config, iteration.workspace
     standing = iteration.standing.for_run(project.run_id)
     told = tuple(direction.text for direction in config.directions if direction.holds_at(iteration.number))
-    context = describe_climb(
-        archive_of(project), standing, config.manifest, iteration.number, config.program, told, iteration.ahead
-    )
-    return structs.replace(
-        context,
+    return describe_climb(
+        structs.replace(archive_of(project), standing=standing),
+        config.manifest,
+        iteration.ahead,
+        iteration=iteration.number,
+        program=config.program,
+        directions=told,
         moment=int(time.time()),
         files=workspace.cached("visible", lambda: visible_files(workspace.tree, config.scope)),
         files_total=len(workspace.tree.entries),
