@@ -248,11 +248,9 @@ def _is_folder(name: str, folder: int) -> bool:
         return False
 
 
-@contextlib.contextmanager
-def open_folder(folder: str | Path, below: int | None = None) -> Iterator[int]:
+def open_folder(folder: str | Path, below: int | None = None) -> AbstractContextManager[int]:
     """Of goalseek's own: its owner gets all permissions. ``below`` is for a relative name. Raises OSError for links."""
-    with _closing(_open_part(folder, _FOLDER | os.O_NOFOLLOW, below)) as descriptor:
-        yield descriptor
+    return _closing(_open_part(folder, _FOLDER | os.O_NOFOLLOW, below))
 
 
 def _open_part(name: str | Path, flags: int, below: int | None = None, is_ours: bool = True) -> int:

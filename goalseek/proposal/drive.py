@@ -139,7 +139,7 @@ def _begin(driving: Driving, name: str) -> Drive:
     if standing.incumbent is None:
         raise GoalseekError("nothing is measured yet", "goalseek baseline, then again")
     stored_tree = driven_tree(repository, driving.manifest, driving.scope, stored)
-    edits = stored_tree.edits() if is_going_on else {}
+    edits = stored_tree.screen().edits if is_going_on else {}
     Drive(str(places.folder)).save()  # after a kill no tree is taken for that of another commit
     workspace.sync_to(lambda label: agent_history(History(driving.loaded.results), standing, label))
     workspace.tree.save()

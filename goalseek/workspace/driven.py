@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -59,7 +58,6 @@ class DrivenTree:
         self._scope = scope
         self._drive = drive
         self._is_credential = is_credential
-        self._refused: list[str] = []
         self.strays: list[str] = []
         root = drive.folder / "workspace"
         objects = repository.objects
@@ -77,11 +75,13 @@ class DrivenTree:
         Sets ``strays``, new files outside the scope. Raises GoalseekError for a credential, if files change meanwhile,
         and if somebody removed the tree.
         """
-        edits = self.edits()
-        return self._repository.objects.splice(self._tree, edits), self._refused
+        screening = self.screen()
+        self.strays = screening.strays
+        tree = self._repository.tree_of(self._drive.commit)
+        return self._repository.objects.splice(tree, screening.edits), screening.refused
 
-    def edits(self) -> dict[str, Entry | None]:
-        """As ``read``."""
+    def screen(self) -> Screening:
+        """The change since its commit. Raises GoalseekError as ``read``."""
         if not self._checkout.load():
             raise GoalseekError("the tree of this drive is gone", "end it, and goalseek drive again", UNFIT)
         objects, scope, entries = self._repository.objects, self._scope, self._checkout.entries
@@ -90,7 +90,7 @@ class DrivenTree:
         screening = Screening(
             entries,
             FolderFiles(self._checkout.root, objects, snapshot),
-            TreeReader(objects, self._tree),
+            TreeReader(objects, self._repository.tree_of(self._drive.commit)),
             scope,
             gitignore_matcher(entries, objects),
             linked_instructions(entries, objects, scope),
@@ -106,12 +106,7 @@ class DrivenTree:
         if path is not None:
             message = f"{quote_path(path)} holds a credential: nothing of this try is stored"
             raise GoalseekError(message, "take it out, then goalseek try", BAD_FINDING)
-        self._refused, self.strays = screening.refused, screening.strays
-        return screening.edits
-
-    @functools.cached_property
-    def _tree(self) -> str:
-        return self._repository.tree_of(self._drive.commit)
+        return screening
 
     def unseen(self, seen: Mapping[str, Entry | None]) -> list[str]:
         """Nothing: the walk sees every file."""
