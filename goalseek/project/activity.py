@@ -16,7 +16,7 @@ from typing import BinaryIO
 from msgspec import Struct, structs
 
 from goalseek.disk import write_atomic
-from goalseek.humanize import format_duration, format_moment
+from goalseek.humanize import format_moment
 from goalseek.ledger.checkpoints import SECONDS, Checkpoints
 from goalseek.project.limits import Clock
 from goalseek.project.picture import Picture
@@ -307,10 +307,6 @@ class Activity:
 
     def note_wait(self, why: str, seconds: float) -> None:
         self.waited[why] = self.waited.get(why, 0.0) + seconds
-
-    @property
-    def wait_notes(self) -> tuple[str, ...]:
-        return tuple(f"waited {format_duration(seconds)}: {why}" for why, seconds in self.waited.items())
 
     @contextlib.contextmanager
     def making_tree(self, root: Path) -> Iterator[None]:

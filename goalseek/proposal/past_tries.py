@@ -33,8 +33,6 @@ _SENTENCES = {
     "not_finite": "the metric is not a finite number",
     "unmeasurable": "this candidate cannot be judged",
 }
-
-
 _IDEAS_READ = 10
 IDEAS_LIMIT = 20
 _CRASH_AGE = 5
@@ -53,9 +51,6 @@ class Archive(Struct, frozen=True):
     repository: Repository
     runs: Path
     seal: Seal | None = None
-
-    def run_folder(self, record: IterationRecord) -> Path:
-        return self.runs / f"{record.iteration:04d}"
 
 
 def read_history(archive: Archive, best_iteration: int, manifest: Manifest, scope: Scope) -> tuple[PastIteration, ...]:
@@ -122,7 +117,7 @@ def _read_patch(archive: Archive, record: IterationRecord) -> bytes:
         with contextlib.suppress(MissingObject, ObjectsFailed):
             return _git_patch(archive.repository, base, tree)
     with contextlib.suppress(OSError):
-        return _beginning((archive.run_folder(record) / "changes.diff").read_bytes())
+        return _beginning((archive.runs / f"{record.iteration:04d}" / "changes.diff").read_bytes())
     return b""
 
 

@@ -5,7 +5,6 @@ from goalseek.humanize import format_duration
 from goalseek.ledger.checkpoints import Flight
 from goalseek.ledger.results_file import History, load_standing
 from goalseek.project import approval, config, paths, picture, progress, stop
-from goalseek.records import IterationRecord
 
 
 def arguments(parser: Parser) -> None:
@@ -22,9 +21,9 @@ def run(options: Options) -> None:
         fields = {"asked": False, "holder": None, "usual_seconds": None}
         options.print_answer(fields, f"nothing is running, so there is nothing to stop; {where}")
         return
-    standing, newest = load_standing(manifest), History(manifest.results).newest()
+    standing = load_standing(manifest)
     run_id = run_id or standing.run_id
-    usual = progress.median_iteration_seconds(record for record in newest if isinstance(record, IterationRecord))
+    usual = progress.median_iteration_seconds(History(manifest.results).newest_iterations())
     taking = f"an iteration usually takes {format_duration(usual)}" if usual is not None else "none is over yet"
     ends = "finishes its iteration"
     if Flight(manifest.runs, None, run_id).begun():

@@ -5,6 +5,7 @@ from msgspec import structs
 from goalseek._version import __version__
 from goalseek.disk import remove_if_exists
 from goalseek.git.paths import quote_path
+from goalseek.humanize import format_duration
 from goalseek.ledger.artifacts import write_summary
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.iteration import Iteration
@@ -136,7 +137,7 @@ def _make_record(
             *filter(None, [turn_note]),
             *steps.usage_log.notes,
             *result.notes,
-            *project.activity.wait_notes,
+            *(f"waited {format_duration(seconds)}: {why}" for why, seconds in project.activity.waited.items()),
             *(f"the incumbent gave no number in run {number}, and was measured once more" for number in failed),
             *filter(None, [resumed]),
             *(shares.notes(standing.epoch) if shares and not ruler else ()),
