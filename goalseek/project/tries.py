@@ -33,6 +33,7 @@ from goalseek.workspace.scope import Scope
 
 DRIVE_VARIABLE = "GOALSEEK_DRIVE"  # the folder of the drive that a command is run for
 OPEN = "open"
+_UNDO = "git checkout -- FILE"
 _SESSION_VARIABLES = {"claude": "CLAUDE_CODE_SESSION_ID", "codex": "CODEX_THREAD_ID"}
 
 
@@ -68,11 +69,14 @@ def driver_of(drive: Drive) -> Driver:
     return Driver(key, key, drive.name, drive.level)
 
 
-def mark_in_step(repository: Repository, driver: Driver, commit: str) -> None:
-    """From now on the driver's place is in step with the commit."""
-    ref = _ref(repository, "base", driver.checkout)
-    if (before := repository.position(ref)) != commit:
-        repository.move([RefMove(ref, before, commit)])
+def mark_in_step(repository: Repository, checkout: str, written: str, base: str | None) -> None:
+    """The checkout has the files of ``written``, which are stored so, and is in step with ``base``."""
+    refs = {
+        _ref(repository, "tried", checkout): written,
+        **({_ref(repository, "base", checkout): base} if base else {}),
+    }
+    moves = [RefMove(ref, repository.position(ref), commit) for ref, commit in refs.items() if commit]
+    repository.move([move for move in moves if move.before != move.after])
 
 
 def untried(repository: Repository, scope: Scope, driver: Driver, place: Place) -> list[str]:
@@ -88,9 +92,9 @@ def request_try(
 ) -> tuple[str, list[str]]:
     """Commit what changed in the writable files since the checkout was last in step, and leave it to the loop.
 
-    Gives the commit, and the files that are as in HEAD again, without what was kept since. Touches neither HEAD, index,
-    files nor stash. Raises GoalseekError if the session has a try already, nothing changed, the edits conflict with the
-    tip, or git cannot be written.
+    Gives the commit, and notes on what people may have overlooked. Touches neither HEAD, index, files nor stash. Raises
+    GoalseekError if the session has a try already, nothing changed, the edits conflict with the tip, or git cannot be
+    written.
     """
     if not os.access(repository.location.common_dir, os.W_OK):
         message = f"{repository.location.common_dir} cannot be written from here, as in the sandbox of an agent"
@@ -107,13 +111,12 @@ def request_try(
     tree, refused = place.read()
     if refused:
         message = f"nothing was measured: {abbreviate(refused)}"
-        raise GoalseekError(message, "take that back, then goalseek try", BAD_FINDING)
+        raise GoalseekError(message, f"take that back ({_UNDO}), then goalseek try", BAD_FINDING)
     differences = objects.differences(before, tree)
     edits = {each.path: each.after for each in _of_writable_files(scope, differences)}
     if not edits:
         seen = [each.path for each in differences if scope.kind(each.path) != "hidden"]
-        others = abbreviate(seen) if seen else ""
-        why = f"; what changed is not writable: {others}" if others else ""
+        why = f"; what changed is not writable: {abbreviate(seen)}" if seen else ""
         message = f"no writable file has changed since this checkout was in step with the climb{why}"
         raise GoalseekError(message, "edit a file of scope.writable, then goalseek try", BAD_FINDING)
     tree = objects.splice(before, edits)
@@ -122,9 +125,8 @@ def request_try(
         is_new = merge_trees(objects, before, tip_tree, tree) != tip_tree
     except Conflicts as conflicts:
         message = f"changes kept meanwhile conflict with yours in {', '.join(conflicts.files)}: nothing is measured"
-        raise GoalseekError(
-            message, f"see what was kept: git diff {base[:12]} {repository.branch}", BAD_FINDING
-        ) from None
+        hint = f"{_UNDO}, then goalseek try --restore, and make your change again on these files"
+        raise GoalseekError(message, hint, BAD_FINDING) from None
     if not is_new:
         raise GoalseekError("the tip of the climb has all of these edits", "edit on, then goalseek try", BAD_FINDING)
     title = clean_title(title) or f"edits of {abbreviate([path.rpartition('/')[2] for path in edits])}"
@@ -140,8 +142,12 @@ def request_try(
     except RefMoved:  # another process of the session was quicker
         raise _undecided_error() from None
     os.utime(repository.tries_folder)
+    others = [each.path for each in differences if each.before and scope.kind(each.path) not in ("writable", "hidden")]
+    notes = [f"left out, as it is not writable: {abbreviate(others)}"] if others else []
     head = TreeReader(objects, repository.tree_of(repository.head()))
-    return commit, [path for path, entry in edits.items() if head.entry(path) == entry]
+    if old := [path for path, entry in edits.items() if head.entry(path) == entry and driver.isolation == OPEN]:
+        notes.append(f"as in HEAD, older than what was kept: {abbreviate(old)}; goalseek try --restore writes that")
+    return commit, notes
 
 
 def isolation_of_author(commit: Commit) -> str:
@@ -165,9 +171,7 @@ def end_try(repository: Repository, record: IterationRecord) -> None:
     sessions = [session for session, commit in repository.tries().items() if commit == trial]
     if sessions:
         checkout, is_kept = repository.load_commit(trial).trailers["Checkout"], record.outcome == Outcome.KEPT
-        refs = [_ref(repository, kind, checkout) for kind in ("tried", *(["base"] if is_kept else []))]
-        moves = [RefMove(ref, repository.position(ref), trial) for ref in refs]
-        repository.move([move for move in moves if move.before != trial])
+        mark_in_step(repository, checkout, trial, trial if is_kept else None)
     for session in sessions:
         repository.remove_try(session, trial)
 
@@ -193,9 +197,9 @@ def bring_into_step(
     lost += place.unseen({each.path: each.before for each in writable})
     if lost:
         message = f"neither HEAD nor your last try has what is in {abbreviate(lost)}: nothing is written"
-        raise GoalseekError(message, "goalseek try, or git commit, then this again", BAD_FINDING)
+        raise GoalseekError(message, f"goalseek try measures it; {_UNDO} drops it, then this again", BAD_FINDING)
     place.write({each.path: each.after for each in writable})
-    mark_in_step(repository, driver, base)
+    mark_in_step(repository, driver.checkout, commit, base)
     return [each.path for each in writable]
 
 

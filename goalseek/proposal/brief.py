@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from goalseek.git.paths import quote_path
-from goalseek.humanize import format_duration, parse_share
+from goalseek.humanize import format_duration, format_number, parse_share
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.command_words import words_in
 from goalseek.manifest.tables import Limits, Manifest, Metric, VerifyCommand
@@ -242,6 +242,8 @@ def describe_rule(metric: Metric, state: NoiseState) -> str:
             enough = "" if metric.min_delta else ", so any gain counts"
             sentences.append(f"The same code always gives the same number{enough}.")
         sentences.append("At exactly the same number, a change is kept only if it leaves fewer lines.")
+    if metric.target is not None:
+        sentences.append(f"The target is {format_number(metric.target, metric.unit)}.")
     if metric.valid:
         sentences.append(f"{metric.name} is valid in this range only: {format_range(metric.valid)}.")
     return " ".join(sentences)

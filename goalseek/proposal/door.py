@@ -16,6 +16,7 @@ from typing import Any
 from goalseek import process
 from goalseek.disk import remove_if_exists
 from goalseek.errors import BUG, USAGE, GoalseekError
+from goalseek.humanize import clean_title
 from goalseek.manifest.loading import ManifestFile, load
 from goalseek.project import tries
 from goalseek.sandbox.environment import Redactor
@@ -27,6 +28,7 @@ _COMMANDS = (*_ASKED_OUTSIDE, *_READ_FROM_BRIEF)
 _OPTIONS = "--why --wait --from --to --restore --exit-code --json --query".split()
 _REQUEST_BYTES = 64 * 1024
 _REQUEST_SECONDS = 10.0
+_SHOWN = 60  # characters of a request that is refused
 
 
 class Door(contextlib.AbstractContextManager["Door"]):
@@ -95,9 +97,10 @@ class Door(contextlib.AbstractContextManager["Door"]):
         if not hmac.compare_digest(token.encode(), self.token.encode()) or "\0" in "".join((name, *rest)):
             return USAGE, "", "goalseek: this is no request of this drive\n"
         if name not in _COMMANDS or any(word.startswith("-") and word.split("=")[0] not in _OPTIONS for word in rest):
-            is_asked = name in ("--help", "-h", "help", "")
-            text = f"goalseek: in a drive there are {', '.join(_COMMANDS)}, with {', '.join(_OPTIONS)}\n"
-            return (0, text, "") if is_asked else (USAGE, "", text)
+            text = f"in a drive there are {', '.join(_COMMANDS)}, with {', '.join(_OPTIONS)}\n"
+            if name in ("--help", "-h", "help"):
+                return 0, text, ""
+            return USAGE, "", f"goalseek: not {clean_title(shlex.join((name, *rest)), _SHOWN)}: {text}"
         try:
             load(self._loaded.path)
         except GoalseekError:
@@ -130,7 +133,7 @@ def _tell_from_brief(brief: dict[str, Any], name: str, rest: Sequence[str]) -> t
     text += f"left of the budget: {left}\n" if left else ""
     if name == "log":
         answer = list(rows.values())
-        text = "".join(f"{row['iteration']:>5} {row['outcome']:<9} {row['value']} {row['title']}\n" for row in answer)
+        text = "".join("{iteration:>5} {outcome:<9} {title}: {why}\n".format(**row) for row in answer)
     elif name == "show":
         number = next((word for word in rest if not word.startswith("-")), next(reversed(rows), ""))
         if number not in rows:

@@ -146,7 +146,7 @@ def _begin(driving: Driving, name: str) -> Drive:
     workspace.tree.overlay(edits)
     drive = structs.replace(drive, commit=standing.incumbent.commit)
     if not is_going_on:  # else it is in step with the same commit as before: git merges what was kept since
-        tries.mark_in_step(repository, tries.driver_of(drive), drive.commit)
+        tries.mark_in_step(repository, tries.driver_of(drive).checkout, drive.commit, drive.commit)
     drive.save()
     return drive
 
@@ -159,7 +159,11 @@ def _run(driving: Driving, drive: Drive, name: str, words: Sequence[str]) -> int
     get_secrets = functools.partial(_secrets_of, driving.manifest, drive)
     home = AgentHome(places.agent)
     files = {file.below_home: (file.real, policy.credential_at(file.real)) for file in login.files if file.below_home}
-    texts = {str(path): skill_text(skill) for skill, path in skill_places(Path()) if skill == "goalseek"}
+    texts = {
+        str(path): skill_text(skill).partition("\n## More")[0]
+        for skill, path in skill_places(Path())
+        if skill == "goalseek"
+    }
     if agent:
         texts |= agent.preset.first_start(str(policy.seen_at(root, root)), login.billing == "api")
     home.make(name, files, texts)

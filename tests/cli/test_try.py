@@ -157,10 +157,15 @@ def test_the_checkout_gets_files_back_but_only_where_none_is_lost(checkout: Proj
     assert "no writable file has changed" in checkout.fail(1, "try")
     checkout.check("try", "--from", "2")
     assert (checkout.top / "answer.json").read_text() == answer(1.5)
+    checkout.check("try", "--restore")
+    assert (checkout.top / "answer.json").read_text() == answer(2), "what --from wrote is known"
     checkout.write({"answer.json": answer(5)})
     assert checkout.ask("try")["metric"]["value"] == 5
     checkout.git("checkout", "answer.json")
-    assert "note: as in HEAD, without what was kept since: answer.json\n" in checkout.run("try").stderr
+    assert (
+        "note: as in HEAD, older than what was kept: answer.json; goalseek try --restore writes that\n"
+        in checkout.run("try").stderr
+    )
 
 
 def test_a_folder_in_the_place_of_a_file_is_refused_and_stays(tmp_path: Path) -> None:

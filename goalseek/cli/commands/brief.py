@@ -23,7 +23,7 @@ def run(options: Options) -> None:
     loaded = paths.manifest_of_running_climb(options.load_manifest_to_look())
     standing, history = load_standing(loaded), History(loaded.results)
     if standing.baseline is None:
-        raise GoalseekError("nothing is measured yet", "goalseek try measures the baseline first", BAD_FINDING)
+        raise GoalseekError("nothing is measured yet", "goalseek baseline measures the start", BAD_FINDING)
     with config.open_repository(loaded) as repository:
         manifest, scope, _ = config.pinned_view(loaded, repository)
         standing = standing.for_run(stop.read_pending_run(repository.own) or standing.run_id)

@@ -32,7 +32,7 @@ def run(options: Options) -> int:
     with config.open_repository(manifest) as repository:
         code, untried = run_drive(manifest, repository, words, agent)
     if untried:
-        text = f"not kept by a try, and left in the workspace: {abbreviate(untried)}; goalseek drive goes on with them"
+        text = f"left in the workspace, not kept by a try: {abbreviate(untried)}; goalseek drive goes on with that"
         options.print_message(options.with_manifest(text))
     return code
 

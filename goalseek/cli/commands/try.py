@@ -56,10 +56,9 @@ def run(options: Options) -> int:
             what = abbreviate(changed) if changed else "nothing, as they are there already"
             options.print_answer({"commit": commit, "changed": changed}, f"wrote the files of {name}: {what}")
             return 0
-        trial, taken_back = tries.request_try(repository, scope, driver, place, options.summary, options.why)
-        if taken_back and driver.isolation == tries.OPEN:  # by git switch or git checkout, perhaps without meaning to
-            names = abbreviate([quote_path(path) for path in taken_back])
-            options.print_message(f"note: as in HEAD, without what was kept since: {names}")
+        trial, notes = tries.request_try(repository, scope, driver, place, options.summary, options.why)
+        for note in notes:
+            options.print_message(f"note: {note}")
         return await_result(options, manifest, repository, trial, seconds)
 
 

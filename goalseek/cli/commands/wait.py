@@ -21,8 +21,8 @@ _COULD_READ = "its author could read the hidden files: isolation.driver = open"
 _TAIL_LINES = 5  # of what a failed command printed that sees nothing hidden
 _NEXT = {
     Outcome.KEPT: "edit on, then goalseek try",
-    Outcome.REVERTED: "edit again, then goalseek try; goalseek show {} says more",
-    Outcome.SKIPPED: "correct it, then goalseek try; goalseek show {} says more",
+    Outcome.REVERTED: "goalseek try --restore, or improve the same edit; goalseek show {} says more",
+    Outcome.SKIPPED: "change it, then goalseek try; goalseek show {} says more",
 }
 
 
