@@ -37,13 +37,14 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, TypeVar
 
 from goalseek.errors import GitFailed, GoalseekError
-from goalseek.values import StopReason
+from goalseek.values import StopReason, from_line
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _OWN: dict[str, str] = {}
+Value = TypeVar("Value")
 IfMissing = Literal["raise", "make", "clear"]
 
 
@@ -405,6 +406,14 @@ def read_object(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def read_stored(kind: type[Value], path: Path) -> Value | None:
+    """The value whose ``to_line`` is in this file; None if it is gone, or holds no such value."""
+    try:
+        return from_line(kind, path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def copy_atomic(source: Path, target: Path) -> None:

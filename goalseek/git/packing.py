@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from msgspec import Struct, structs
 
-from goalseek.disk import remove_if_exists, sync, write_atomic
+from goalseek.disk import read_stored, remove_if_exists, sync, write_atomic
 from goalseek.errors import GitFailed
 from goalseek.git.repository import Repository
-from goalseek.values import from_line, to_line
+from goalseek.values import to_line
 
 PACK_EVERY = 250
 _OWN_REFS = "refs/goalseek/*"
@@ -31,10 +31,7 @@ def pack_when_due(repository: Repository, seq: int, warn: Callable[[str], None],
     ``seq`` is the ledger's. After a failure it warns, and waits for as many records again.
     """
     state_path = repository.own / "packed.json"
-    try:
-        state = from_line(PackingState, state_path.read_bytes())
-    except (OSError, ValueError):
-        state = PackingState()
+    state = read_stored(PackingState, state_path) or PackingState()
     if state.seq > seq:
         state = PackingState()
     refs = repository.refs() if seq - state.seq >= every else None

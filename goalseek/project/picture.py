@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct, field, structs
 
-from goalseek.disk import read_object
+from goalseek.disk import read_stored
 from goalseek.humanize import format_duration
-from goalseek.values import StopReason, from_plain
+from goalseek.values import StopReason
 
 STALE_SECONDS = 30.0
 SILENT_SECONDS = 120.0
@@ -98,10 +98,7 @@ class Picture(Struct, frozen=True):
 
 def read_picture(path: Path, is_held: bool = True) -> Picture:
     """The default picture if none can be read. ``is_held``: a process holds the project's lock."""
-    try:
-        picture = from_plain(Picture, read_object(path))
-    except ValueError:
-        return Picture()
+    picture = read_stored(Picture, path) or Picture()
     if picture.is_at_work and not is_held:  # it was killed
         nothing = {"phase": None, "phase_started_at": None, "under_way": (), "balance": ""}
         picture = structs.replace(picture, status="interrupted", next="goalseek iterate goes on", **nothing)

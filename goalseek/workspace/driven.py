@@ -7,12 +7,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.disk import recreate_folder, write_atomic
+from goalseek.disk import read_stored, recreate_folder, write_atomic
 from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
 from goalseek.git.objects import Entry, TreeReader
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
-from goalseek.values import from_line, to_line
+from goalseek.values import to_line
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scope import Scope
 from goalseek.workspace.screening import FolderFiles, Screening, gitignore_matcher, linked_instructions
@@ -38,10 +38,7 @@ class Drive(Struct, frozen=True):
 
     @classmethod
     def load(cls, folder: Path) -> Drive:
-        try:
-            return from_line(cls, (folder / _FILE).read_bytes())
-        except (OSError, ValueError):  # there is none yet
-            return cls(str(folder))
+        return read_stored(cls, folder / _FILE) or cls(str(folder))  # there is none yet
 
     def save(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from msgspec import Struct, field, structs
 
-from goalseek.disk import write_atomic
+from goalseek.disk import read_stored, write_atomic
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.git.paths import SUBMODULE, SYMLINK, quote_path
 from goalseek.humanize import abbreviate
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.tables import Manifest
-from goalseek.values import from_line, to_line
+from goalseek.values import to_line
 from goalseek.workspace.listing import Listing, changed_paths, content_digest, digest_of, list_folder
 from goalseek.workspace.scope import Scope, parents
 
@@ -80,11 +80,8 @@ class SharedFolders:
         return len(self._files) < MAX_FILES
 
     def _load_baseline(self, epoch: int) -> SharedBaseline | None:
-        try:
-            baseline = from_line(SharedBaseline, self._path.read_bytes())
-        except (OSError, ValueError):
-            return None
-        return baseline if (baseline.epoch, baseline.names) == (epoch, self._names) else None
+        baseline = read_stored(SharedBaseline, self._path)
+        return baseline if baseline and (baseline.epoch, baseline.names) == (epoch, self._names) else None
 
     @functools.cached_property
     def _files(self) -> Listing:
