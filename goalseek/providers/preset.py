@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from goalseek.disk import read_object
 from goalseek.providers.credentials import Credential
 from goalseek.sandbox.supervisor import KEPT_BYTES
 from goalseek.values import Usage
@@ -123,11 +124,7 @@ def usage_of(whole: int, cached: int, output: int) -> Usage:
 
 def read_json(path: str) -> dict[str, Any]:
     """The object in this file of the user's HOME; {} if there is none."""
-    try:
-        value = json_or_none(Path.home().joinpath(path).read_bytes())
-    except OSError:
-        value = None
-    return value if isinstance(value, dict) else {}
+    return read_object(Path.home() / path)
 
 
 def json_or_none(text: str | bytes) -> Any:
