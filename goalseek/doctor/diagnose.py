@@ -12,7 +12,7 @@ from msgspec import structs
 
 from goalseek.disk import remove_if_exists
 from goalseek.doctor.isolation import hidden_tests
-from goalseek.evaluation.measurements import Target, measure_in_turn, trial_folder
+from goalseek.evaluation.measurements import Target, measure_in_turn, printed_in, trial_folder
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.objects import TreeReader
 from goalseek.git.paths import SUBMODULE, SYMLINK, looks_like_git, quote_path
@@ -29,7 +29,6 @@ from goalseek.values import CommandRun, Finding, Level
 from goalseek.workspace.scope import is_tool_cache, parents, paths_below
 
 _PATH = re.compile(r"(?<![\w./-])(/[^\s:;'\"`<>|()\[\]{},]+)")
-_MAX_LOG = 64 * 1024
 _MAX_NAMED = 8
 
 
@@ -44,7 +43,7 @@ def diagnose_sandbox(
     confines = project.confines
     if confines.level.name == "none":
         return
-    log = _printed(trial_folder(project))
+    log = printed_in(trial_folder(project))
     seen = (*confines.shared, *confines.readable(), confines.top, project.places.home, Path("/proc"), Path("/dev"))
     named = {Path(os.path.normpath(text.rstrip("."))) for text in _PATH.findall(log)}
     unseen = {
@@ -138,7 +137,7 @@ def unseen_file_hint(
     missing_text = f"{missing.text}: {missing.remedy}" if missing else ""
     if command is None:
         return missing_text
-    lines, exit_code = _printed(run_folder).splitlines()[-_LAST_LINES:], runs[-1].exit_code
+    lines, exit_code = printed_in(run_folder).splitlines()[-_LAST_LINES:], runs[-1].exit_code
     unknown = (match[1] for match in map(_UNKNOWN_COMMAND.match, lines) if match)
     if name := next(unknown, "") if exit_code == STOP_THE_RUN else "":
         return f"{command.name}: command not found: `{quote_path(name)}`"
@@ -164,7 +163,7 @@ def unseen_file_hint(
         named = named_paths(command, {path: project.folder / path for path in below if is_hidden(path)})
         scripts = sorted(path for path in named & set(below) if path.endswith(SCRIPTS) and not is_hidden(path))
         text = f'{command.name}: sees = "hidden" shows it none of the candidate\'s code'
-        if script := next((path for path in scripts if posixpath.basename(path) in _printed(run_folder)), ""):
+        if script := next((path for path in scripts if posixpath.basename(path) in printed_in(run_folder)), ""):
             return f"{text}, and it runs {quote_path(script)}: {HIDE_SCRIPT}"
         return f"{text}: name its input in the `outputs` of an earlier command"
     complained = (word for line in complaints for word in _words_with_path(line))
@@ -190,7 +189,7 @@ def find_missing_path(
     The finding's place is the path for ``scope.share``; "" if that is no remedy. Relative paths are tried from the
     folders of the manifest, of the commands, and of files in these lines.
     """
-    lines = _printed(run_folder).splitlines()[-_LAST_LINES:]
+    lines = printed_in(run_folder).splitlines()[-_LAST_LINES:]
     entries, prefix = project.repository.objects.files(tree), project.places.prefix
     top, bench = project.repository.top, project.places.bench("a")
     command = _failed_command(manifest, runs)
@@ -252,11 +251,6 @@ def find_missing_path(
         if any(one.stem.split(".")[0] == name for one in (project.folder / share).glob("lib/python*/site-packages/*")):
             return Finding("wrong", f"{share} has the module {name}", f"run the command with {share}/bin/python")
     return None
-
-
-def _printed(run_folder: Path) -> str:
-    log = run_folder / "verifier.log"
-    return log.read_bytes()[-_MAX_LOG:].decode("utf-8", "replace") if log.is_file() else ""
 
 
 def _words_with_path(line: str) -> list[str]:

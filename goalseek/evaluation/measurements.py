@@ -30,6 +30,7 @@ from goalseek.values import CommandRun, Reason, StopReason, VerifierRun
 from goalseek.workspace.places import BenchName
 
 Value = TypeVar("Value")
+_MAX_LOG = 64 * 1024
 
 
 class MeasuredValue(Struct, frozen=True):
@@ -229,13 +230,17 @@ def baseline_error(
     failure: Failure | Verdict, run_folder: Path, what: str = "the baseline", remedy: str = ""
 ) -> GoalseekError:
     """The error for a tree without a number, with the verifier's last lines. ``remedy`` may be ""."""
-    log = run_folder / "verifier.log"
-    printed = log.read_text("utf-8", "replace") if log.exists() else ""
-    message = with_last_lines(f"{what} has no number: {failure.why}", printed)
+    message = with_last_lines(f"{what} has no number: {failure.why}", printed_in(run_folder))
     wrong = "query or regex, the verifier" if failure.reason == Reason.NO_METRIC else "the verifier"
     hint = f"{remedy}; then" if remedy else f"correct {wrong} or the code, commit, and"
     hint += " run the same command again"
     return GoalseekError(message, hint, StopReason.BASELINE_FAILED)
+
+
+def printed_in(run_folder: Path) -> str:
+    """The end of what the verifier printed in the measurements of this run folder."""
+    log = run_folder / "verifier.log"
+    return log.read_bytes()[-_MAX_LOG:].decode("utf-8", "replace") if log.is_file() else ""
 
 
 def with_last_lines(message: str, printed: str) -> str:

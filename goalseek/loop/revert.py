@@ -7,7 +7,7 @@ same command resumes from the stored measurements.
 from msgspec import structs
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Rejected
-from goalseek.evaluation.measurements import with_last_lines
+from goalseek.evaluation.measurements import printed_in, with_last_lines
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import candidate_message, revert_message
@@ -61,11 +61,9 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
         evidence, measured = verify(iteration, attempt, change, candidate)
         if evidence.failure or measured.value is None or measured.reason == Reason.NOT_VALID:
             iteration.steps.forget("evidence")  # the same command measures it again
-            log_path = iteration.folder / "verifier.log"
-            printed = log_path.read_text("utf-8", "replace") if log_path.exists() else ""
             message = f"iteration {number} stays: without it the code has no number: {measured.why}"
             hint = "nothing has changed; a later kept change may need it: take that one back first"
-            raise GoalseekError(with_last_lines(message, printed), hint, BAD_FINDING)
+            raise GoalseekError(with_last_lines(message, printed_in(iteration.folder)), hint, BAD_FINDING)
         reason = text or change.text or f"a person took iteration {number} back"
         verdict = structs.replace(
             measured, outcome=Outcome.KEPT, reason=Reason.TAKEN_BACK, why=reason, odds=None, needed=None
