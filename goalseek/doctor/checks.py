@@ -292,8 +292,7 @@ def finding_of(error: GoalseekError, place: str) -> Finding:
 
 def check_skills(subject: Subject) -> Iterator[Finding]:
     if note := outdated_note(subject.project.repository.top):
-        text, _, remedy = note.rpartition(": ")
-        yield Finding("note", text, remedy)
+        yield note
 
 
 class Check(Struct, frozen=True):

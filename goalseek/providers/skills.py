@@ -6,6 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from goalseek._version import __version__
+from goalseek.values import Finding
 
 NAMES = ("goalseek", "goalseek-setup")
 _FOLDERS = (".claude/skills", ".agents/skills")  # of Claude Code; of Codex, Cursor, Gemini CLI and others
@@ -31,11 +32,11 @@ def version_of(path: Path, name: str) -> str | None:
     return match[1] if match and text.startswith(f"---\nname: {name}\n") else None
 
 
-def outdated_note(top: Path) -> str:
-    """A sentence that names skills of another version in the user's home or the repository; "" if there are none."""
+def outdated_note(top: Path) -> Finding | None:
+    """On skills of another version in the user's home or the repository; None if there are none."""
     for above, option in ((Path.home(), ""), (top, " --project")):
         for name, path in skill_places(above):
             if (version := version_of(path, name)) not in (None, "", __version__):
-                remedy = f"goalseek skill install{option}"
-                return f"{path} is of goalseek {version}, and this is {__version__}: {remedy}"
-    return ""
+                text = f"{path} is of goalseek {version}, and this is {__version__}"
+                return Finding("note", text, f"goalseek skill install{option}")
+    return None

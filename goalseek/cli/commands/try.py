@@ -38,7 +38,7 @@ def run(options: Options) -> int:
         make_log_folders(manifest)  # goalseek's own files are no part of the checkout
         pinned, scope, _ = config.pinned_view(loaded, repository)
         if note := outdated_note(repository.top):
-            options.print_message(f"note: {note}")
+            options.print_message(f"note: {note.text}: {note.remedy}")
         driver = tries.find_driver(repository, os.environ)
         place: tries.Place = UsersCheckout(repository)
         if folder := os.environ.get(tries.DRIVE_VARIABLE):
@@ -47,9 +47,8 @@ def run(options: Options) -> int:
             place = driven_tree(repository, pinned, scope, Drive.load(Path(folder)))
         if options.restore or options.source is not None:
             if options.summary or options.why:
-                raise GoalseekError(
-                    "--restore and --from measure nothing, so they take no summary", "goalseek try --restore"
-                )
+                message = "--restore and --from measure nothing, so they take no summary"
+                raise GoalseekError(message, "goalseek try --restore")
             commit, base, name = _find_source(manifest, options.source)
             paths_written = tries.bring_into_step(repository, scope, driver, place, commit, base)
             changed = [*map(quote_path, paths_written)]
