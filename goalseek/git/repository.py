@@ -301,8 +301,10 @@ class Repository(contextlib.AbstractContextManager["Repository"]):
         except FileNotFoundError:
             return 0
 
-    def remove_try(self, session: str, commit: str) -> None:
-        self.git("update-ref", "-d", f"{self.try_ref}/{session}", commit)
+    def remove_try(self, commit: str) -> None:
+        """Of whichever session it is."""
+        for session in [session for session, waiting in self.tries().items() if waiting == commit]:
+            self.git("update-ref", "-d", f"{self.try_ref}/{session}", commit)
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         try:

@@ -104,9 +104,8 @@ def request_try(
         raise _undecided_error()
     objects, tip = repository.objects, repository.position(repository.tip_ref)
     base_ref = _ref(repository, "base", driver.checkout)
-    base = old_base = repository.position(base_ref)
-    if base is None:
-        base = _shared_with(repository, tip)
+    old_base = repository.position(base_ref)
+    base = old_base or _shared_with(repository, tip)
     before = repository.tree_of(base)
     tree, refused = place.read()
     if refused:
@@ -168,12 +167,10 @@ def end_try(repository: Repository, record: IterationRecord) -> None:
     """
     if not (trial := record.digests.get("try")):
         return
-    sessions = [session for session, commit in repository.tries().items() if commit == trial]
-    if sessions:
+    if trial in repository.tries().values():
         checkout, is_kept = repository.load_commit(trial).trailers["Checkout"], record.outcome == Outcome.KEPT
         mark_in_step(repository, checkout, trial, trial if is_kept else None)
-    for session in sessions:
-        repository.remove_try(session, trial)
+        repository.remove_try(trial)
 
 
 def bring_into_step(

@@ -141,8 +141,7 @@ def _unmeasured_error(
         message = f"the process that was to measure your try was killed ({signal.strsignal(-code)})"
         return GoalseekError(message, options.with_manifest("goalseek wait measures it"), BAD_FINDING)
     repository.tries_folder.mkdir(parents=True, exist_ok=True)  # a refused first run removed it
-    for session in [session for session, commit in repository.tries().items() if commit == trial]:
-        repository.remove_try(session, trial)
+    repository.remove_try(trial)
     return GoalseekError(f"nothing was measured: {why}", hint.strip() or f"see {log}", max(code, BAD_FINDING))
 
 
