@@ -11,7 +11,7 @@ from goalseek.evaluation import measurements
 from goalseek.evaluation.measurements import MeasuredValue, Target
 from goalseek.git.as_user import UsersCheckout
 from goalseek.git.paths import quote_path
-from goalseek.humanize import abbreviate, format_duration, pluralize
+from goalseek.humanize import abbreviate, format_distinct, format_duration, pluralize
 from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import Metric
 from goalseek.phase_values import Failure
@@ -147,6 +147,11 @@ class BaseComparison(Struct, frozen=True):
     compared: RevisionComparison
     broken: tuple[str, ...]  # a sentence for each guard that the result breaks against the base
     seconds: float  # of all runs
+
+    def __str__(self) -> str:
+        numbers = format_distinct(self.compared.settled.before, self.compared.settled.after)
+        text = f"measured on this base: {' → '.join(numbers)}, {self.compared.in_words('the base', 'the result')}"
+        return "; ".join([text, *self.broken])
 
     @property
     def is_worse(self) -> bool:

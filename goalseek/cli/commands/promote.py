@@ -18,7 +18,7 @@ from goalseek.git import as_user
 from goalseek.git.as_user import PlannedCommit
 from goalseek.git.objects import Objects
 from goalseek.git.repository import Repository
-from goalseek.humanize import format_distinct, format_duration, pluralize
+from goalseek.humanize import format_duration, pluralize
 from goalseek.ledger import promote
 from goalseek.ledger.promote import KeptChain, load_kept_chain
 from goalseek.ledger.results_file import load_standing
@@ -197,17 +197,12 @@ def _carry_out(
             result = settle_on_base(project, base, tree, options.print_message)
         if commit:
             as_user.make_branch(repository, options.branch, commit)
-    measured = at = ""
-    if result:
-        settled = result.compared.settled
-        measured = f"measured on this base: {' → '.join(format_distinct(settled.before, settled.after))}"
-        measured += f", {result.compared.in_words('the base', 'the result')}"
-        measured = "; ".join([measured, *result.broken])
+    at = ""
     if commit:
         at = f"branch {options.branch} is at {commit[:12]}; your checkout is untouched: git switch {options.branch}"
     if options.patch == "-":
         print_bytes(patch or b"")
-        for line in filter(None, (measured, at)):
+        for line in filter(None, (str(result or ""), at)):
             options.print_message(line)
     elif options.wants_json:
         rows = [
@@ -225,7 +220,7 @@ def _carry_out(
     elif promotion.promoted:
         for note in answer_notes_at_head(manifest, repository.location):
             options.print_message(str(note))
-        _print_promotion(options, manifest, promotion, result, measured, at)
+        _print_promotion(options, manifest, promotion, result, at)
     if options.ablate and not ablation and promotion.promoted:
         standing = load_standing(manifest)
         assert standing.best
@@ -238,12 +233,7 @@ def _carry_out(
 
 
 def _print_promotion(
-    options: Options,
-    manifest: ManifestFile,
-    promotion: Promotion,
-    result: BaseComparison | None,
-    measured: str,
-    at: str,
+    options: Options, manifest: ManifestFile, promotion: Promotion, result: BaseComparison | None, at: str
 ) -> None:
     paint = options.painter()
     print(f"{pluralize(len(promotion.promoted), 'commit')} on {promotion.base[:12]}:")
@@ -265,7 +255,7 @@ def _print_promotion(
         print(f"{note}; --measure compares base and result afresh")
     if result:
         color: Color = "green" if result.compared.settled.is_sure else "magenta"
-        print(paint(measured, "red" if result.is_worse else color))
+        print(paint(str(result), "red" if result.is_worse else color))
     if at:
         print(at)
     if options.patch:
