@@ -23,8 +23,7 @@ from goalseek.sandbox.environment import Redactor
 from goalseek.workspace.driven import Drive
 
 _ASKED_OUTSIDE = ("try", "wait", "brief", "direct")
-_READ_FROM_BRIEF = ("status", "log", "show")
-_COMMANDS = (*_ASKED_OUTSIDE, *_READ_FROM_BRIEF)
+_COMMANDS = (*_ASKED_OUTSIDE, "status", "log", "show")  # these tell a part of the brief
 _OPTIONS = "--why --wait --from --to --restore --exit-code --json --query".split()
 _REQUEST_BYTES = 64 * 1024
 _REQUEST_SECONDS = 10.0

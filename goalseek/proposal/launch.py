@@ -66,7 +66,8 @@ class AgentLaunch(CallHost, Struct):
 
     @property
     def home(self) -> AgentHome:
-        return _home_of(self.project.places, self.is_reviewer)
+        places = self.project.places
+        return AgentHome(places.reviewer if self.is_reviewer else places.agent)
 
     def home_label(self, name: str) -> str:
         return f"{self.label} {name}"
@@ -160,16 +161,12 @@ class AgentLaunch(CallHost, Struct):
 def usage_left(project: Project, places: CachePaths, call: CallEntry, session: Session | None) -> Usage:
     """Usage of a call that was killed together with goalseek, by the files that it left."""
     reported = read_usage(places.call / "usage.json")
-    home = _home_of(places, is_reviewer=call.phase == Phase.REVIEW)
+    home = AgentHome(places.reviewer if call.phase == Phase.REVIEW else places.agent)
     printed = Printed(0, "", "", lambda pattern: _read_home(home, call.home, pattern, Redactor()))
     try:
         return project.provider().partial_usage((call.provider, call.model), printed, reported, session)
     except GoalseekError:  # a baseline is measured without a provider
         return reported
-
-
-def _home_of(places: CachePaths, is_reviewer: bool) -> AgentHome:
-    return AgentHome(places.reviewer if is_reviewer else places.agent)
 
 
 def _read_home(home: AgentHome, label: str, pattern: str, secrets: Redactor) -> str:

@@ -3,7 +3,6 @@
 Each call runs the command line once for its JSON and once for its lines: the server has no state.
 """
 
-import functools
 import json
 from typing import Any
 
@@ -11,7 +10,6 @@ from goalseek import process
 from goalseek._version import __version__
 from goalseek.cli.options import Options, Parser
 from goalseek.errors import PENDING, GoalseekError
-from goalseek.manifest.loading import ManifestFile
 from goalseek.values import StopReason
 
 _MOST_SECONDS = 45  # clients end a call after a minute
@@ -33,8 +31,13 @@ def run(options: Options) -> None:
     except ImportError:
         message = "goalseek mcp needs the package mcp, of the extra goalseek[mcp]"
         raise GoalseekError(message, "pip install 'goalseek[mcp]'", StopReason.PROVIDER) from None
-    call = functools.partial(_call, options.load_manifest())
+    manifest = options.load_manifest()
     server = MCPServer("goalseek", version=__version__, instructions=_INSTRUCTIONS)
+
+    def call(*words: str) -> tuple[int, str, str]:
+        command = process.own_command(["-m", str(manifest.path), *words])
+        done = process.run(command, process.environment_without("GOALSEEK_"), folder=manifest.folder)
+        return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
 
     def answer(*words: str, then: tuple[str, ...] | None = None) -> CallToolResult:
         """The JSON of a command, and the lines of the same one, or of ``then``; for () the JSON again."""
@@ -103,9 +106,3 @@ def run(options: Options) -> None:
 
 def _wait(seconds: int) -> str:
     return f"--wait={min(max(seconds, 0), _MOST_SECONDS)}"
-
-
-def _call(manifest: ManifestFile, *words: str) -> tuple[int, str, str]:
-    command = process.own_command(["-m", str(manifest.path), *words])
-    done = process.run(command, process.environment_without("GOALSEEK_"), folder=manifest.folder)
-    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")

@@ -27,13 +27,7 @@ from goalseek.proposal.prompt import Request
 from goalseek.sandbox.environment import Redactor
 from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.workspace.checkout import Changes
-from goalseek.workspace.screening import (
-    FolderFiles,
-    Screening,
-    gitignore_matcher,
-    linked_instructions,
-    screen_trees,
-)
+from goalseek.workspace.screening import FolderFiles, Screening, gitignore_matcher, linked_instructions, screen_trees
 
 _MAX_NAMED = 5
 _MAX_LINE = 160
