@@ -101,7 +101,8 @@ class Queue:
                     break
                 if not self._landed:
                     self._answer_questions()
-                    self._wait()
+                    self._await_news()
+                    self._look()
             self._raise_error()  # the last may have ended by one while its caller had a record
 
     def _begin_next(self) -> bool:
@@ -207,10 +208,6 @@ class Queue:
             while not self._baton.news.wait(_GLANCE_SECONDS) and time.monotonic() < until:
                 if self._project.repository.last_try_request != requested:
                     return
-
-    def _wait(self) -> None:
-        self._await_news()
-        self._look()
 
     def _look(self) -> None:
         self._show()

@@ -32,8 +32,6 @@ def read_program(folder: Path, manifest: Manifest) -> str:
 
 def read_directions(folder: Path) -> list[Direction]:
     """Those that were not dropped, oldest first. Raises GoalseekError for a file that is no direction."""
-    if not folder.is_dir():
-        return []
     result = []
     for path in sorted(folder.glob("*.json")):
         try:

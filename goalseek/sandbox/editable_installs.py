@@ -1,12 +1,12 @@
 """Editable installs of the repository itself: with them, every candidate would import the user's checkout."""
 
 import functools
-import json
 import os
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
+from goalseek.disk import read_object
 from goalseek.errors import GoalseekError
 from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.tables import Manifest
@@ -67,10 +67,7 @@ def _installs_in(environment: Path, top: Path) -> Iterator[Path]:
             if any(_is_inside(line.strip(), top) for line in lines if line.strip() and not line.startswith("import")):
                 yield path
         for path in site.glob("*.dist-info/direct_url.json"):
-            try:
-                install = json.loads(path.read_text("utf-8"))
-            except ValueError:
-                continue
+            install = read_object(path)
             url = urllib.parse.urlparse(install.get("url", ""))
             is_editable = install.get("dir_info", {}).get("editable") is True
             if is_editable and url.scheme == "file" and _is_inside(urllib.parse.unquote(url.path), top):
