@@ -56,8 +56,8 @@ def run(options: Options) -> int:
             options.print_answer({"commit": commit, "changed": changed}, f"wrote the files of {name}: {what}")
             return 0
         trial, notes = tries.request_try(repository, scope, driver, place, options.summary, options.why)
-        for note in notes:
-            options.print_message(f"note: {note}")
+        for text in notes:
+            options.print_message(f"note: {text}")
         return await_result(options, manifest, repository, trial, seconds)
 
 
