@@ -1,6 +1,6 @@
-"""Real coding agents that drive a climb: from ``goalseek drive``, and from a checkout with the skills installed.
+"""Real coding agents that drive a climb: from ``goalseek drive``, and from a checkout, with the skills or the server.
 
-The scripted model calls their shell; a key that they print there is stored nowhere.
+The scripted model calls their shell, and the tools of the server; a key that they print there is stored nowhere.
 """
 
 import json
@@ -9,11 +9,11 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import tomli_w
-from model_server.moves import Edit
+from model_server.moves import Edit, ToolCall
 from model_server.server import ModelServer
 from project import FILES, MANIFEST, Project, Projects, answer, everything_written, home
 from test_agents import AGENTS, CONFINED, FOLDER, QUICK, SECRET, provider
@@ -22,6 +22,9 @@ pytestmark = [pytest.mark.agents, pytest.mark.needs("bwrap")]
 TASK = "Make the score better."
 LAST_WORDS = "The score is 3."
 OFFER = "Improve one number of this repository"  # of the skill
+INSTRUCTIONS = "goalseek climbs one number in this repository"  # of the server
+SERVER: dict[str, Any] = {"command": "goalseek", "args": ["mcp"]}
+TOOLS = {"claude": "mcp__goalseek__", "codex": "mcp__goalseek.", "gemini": "mcp_goalseek_"}
 JUDGE = 'if grep -q slow notes.txt; then sleep 4; fi\ncp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
 FIRST = {**FILES, "notes.txt": "quick\n", "hidden/judge.sh": JUDGE}
 TABLES = {"scope": {"writable": ["answer.json", "notes.txt"], "hidden": ["hidden/**"]}, **CONFINED}
@@ -56,17 +59,42 @@ STEPS = (
 )
 
 
+class Called(NamedTuple):
+    """A tool of the server, called after a command of the agent's shell, and what the model is told.
+
+    Claude and Codex show their models the JSON of a result alone, Gemini shows its lines.
+    """
+
+    command: str
+    tool: str
+    given: dict[str, Any]
+    in_lines: str
+    in_json: str = ""
+
+
+CALLS = (
+    Called(":", "brief", {}, "Do not look for the verifier", '"writable":["answer.json","notes.txt"]'),
+    Called(scored(2), "try", {"summary": "a score of 2", "why": "because"}, "1 kept: 2 beats 1 by 1", "2 beats 1 by 1"),
+    Called(scored(1.5), "try", {}, "2 reverted: 1.5 is worse than 2 by 0.5", "1.5 is worse than 2 by 0.5"),
+    Called("echo mine > other.txt", "try", {"restore": True}, "answer.json"),
+    Called(":", "try", {}, "in step with the climb; what changed is not writable: other.txt"),
+    Called(f"{scored(3)}; echo slow > notes.txt", "try", {"wait_seconds": 1}, "goalseek wait 3", '"state":"measuring"'),
+    Called(":", "wait", {}, "iteration 3 kept: 3 beats 2 by 1", "3 beats 2 by 1"),
+)
+
+
 @pytest.fixture
 def set_up(make_project: Projects, monkeypatch: pytest.MonkeyPatch) -> Projects:
     """Makes a project where this agent, also in a login shell, finds goalseek, its key and the server."""
 
-    def make(name: str, server: ModelServer, **tables: object) -> Project:
+    def make(name: str, server: ModelServer, *commands: str | ToolCall, **tables: object) -> Project:
         path = os.pathsep.join([str(FOLDER / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
         home(".profile").write_text(f"PATH='{path}'\n")
         addresses = {"ANTHROPIC_BASE_URL": server.url, "GOOGLE_GEMINI_BASE_URL": server.url}
         for variable, value in {"PATH": path, AGENTS[name].key: SECRET, **addresses}.items():
             monkeypatch.setenv(variable, value)
-        server.play(Edit(commands=(f"printenv {AGENTS[name].key}", *(step.command for step in STEPS)), text=LAST_WORDS))
+        commands = commands or tuple(step.command for step in STEPS)
+        server.play(Edit(commands=(f"printenv {AGENTS[name].key}", *commands), text=LAST_WORDS))
         return make_project(files=FIRST, manifest=tomli_w.dumps({**MANIFEST, **TABLES, **tables}))
 
     return make
@@ -84,12 +112,18 @@ def headless(name: str, server: ModelServer) -> list[str]:
     return [name, "exec", "-m", model, *chosen, "--dangerously-bypass-approvals-and-sandbox", TASK]
 
 
-def drive(words: Sequence[str], project: Project, server: ModelServer) -> list[str]:
-    """What the agent's shell gave it, command by command."""
+def set_up_gemini(**tables: object) -> None:
+    home(".gemini").mkdir()
+    chosen = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    home(".gemini", "settings.json").write_text(json.dumps({**chosen, **tables}))
+
+
+def drive(words: Sequence[str], project: Project, server: ModelServer, offer: str = OFFER) -> list[str]:
+    """What the agent's tools gave it, command by command."""
     done = subprocess.run(words, cwd=project.top, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, (done.stdout, done.stderr)
     first, *_, last = [seen.asked for seen in server.seen if seen.done != "aside"]
-    assert OFFER in json.dumps(first.body) and LAST_WORDS in done.stdout
+    assert offer in json.dumps(first.body) and LAST_WORDS in done.stdout
     return list(last.results)
 
 
@@ -122,8 +156,7 @@ def test_from_a_checkout_it_climbs_and_its_session_is_named(name: str, set_up: P
     with ModelServer() as server:
         project = set_up(name, server)
         project.check("skill", "install", "--project")
-        home(".gemini").mkdir()
-        home(".gemini", "settings.json").write_text('{"security": {"auth": {"selectedType": "gemini-api-key"}}}')
+        set_up_gemini()
         unasked = ["--allowedTools", "Bash"] if name == "claude" else []
         key, *told = drive([*headless(name, server), *unasked], project, server)
     assert SECRET in key
@@ -136,4 +169,32 @@ def test_from_a_checkout_it_climbs_and_its_session_is_named(name: str, set_up: P
     agent, _, session = model.partition(" ")
     assert agent == ("" if name == "gemini" else name), "Gemini names no session"
     assert not session or list(home(f".{name}").rglob(f"*{session}.jsonl")), "it is the agent's own name for it"
+    assert_no_key_is_stored(project)
+
+
+@QUICK
+def test_through_mcp_it_climbs(name: str, set_up: Projects) -> None:
+    named = {call.tool: TOOLS[name] + call.tool for call in CALLS}
+    pairs = [(call.command, ToolCall(named[call.tool], call.given)) for call in CALLS]
+    loading = ToolCall("ToolSearch", {"query": f"select:{','.join(named.values())}", "max_results": 5})
+    with ModelServer() as server:
+        first = [loading] if name == "claude" else []
+        project = set_up(name, server, *first, *(one for pair in pairs for one in pair))
+        project.check("baseline")
+        set_up_gemini(mcpServers={"goalseek": {**SERVER, "trust": True}})
+        claude = ["--mcp-config", json.dumps({"mcpServers": {"goalseek": SERVER}}), "--strict-mcp-config"]
+        configured = {
+            "claude": [*claude, "--allowedTools", "Bash,mcp__goalseek"],
+            "codex": ["-c", 'mcp_servers.goalseek={command="goalseek",args=["mcp"],env_vars=["PYTHONPATH"]}'],
+        }
+        words = [*headless(name, server), *configured.get(name, [])]
+        key, *told = drive(words, project, server, INSTRUCTIONS)
+    assert SECRET in key
+    for call, result in zip(CALLS, told[len(first) + 1 :: 2], strict=True):
+        assert ((name != "gemini" and call.in_json) or call.in_lines) in result
+    records = project.iterations()
+    assert [(one["outcome"], one["reason"]) for one in records] == TRIED
+    assert {(one["provider"], one["isolation"]["driver"]) for one in records[1:]} == {("driver", "open")}
+    (model,) = {one["model"] for one in records[1:]}
+    assert model.partition(" ")[0] == ("claude" if name == "claude" else ""), "the others name a server no session"
     assert_no_key_is_stored(project)

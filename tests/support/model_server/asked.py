@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from model_server.moves import Refuse, Tokens
+from model_server.moves import Refuse, Tokens, ToolCall
 
 _NONCE = re.compile(r"<<<GOALSEEK [A-Z]+ ([0-9A-Za-z]+)")
 
@@ -52,14 +52,6 @@ class Conversation:
     def asked(self, model: str, tools: Mapping[str, str], is_streamed: bool, body: Mapping[str, Any]) -> Asked:
         texts = "\n".join(self.system), self.prompt, "\n".join(self.said), tuple(self.results)
         return Asked(model, *texts, tools, is_streamed, body)
-
-
-@dataclass(frozen=True)
-class ToolCall:
-    """A tool to call. ``arguments`` are a text for a tool that takes no JSON."""
-
-    name: str
-    arguments: Mapping[str, Any] | str
 
 
 @dataclass(frozen=True)

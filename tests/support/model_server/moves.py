@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -20,15 +21,24 @@ class Tokens:
 
 
 @dataclass(frozen=True)
+class ToolCall:
+    """A tool to call, ``namespace.name`` if it is in one. ``arguments`` are a text for a tool that takes no JSON."""
+
+    name: str
+    arguments: Mapping[str, Any] | str
+
+
+@dataclass(frozen=True)
 class Edit:
     """Writes whole files with the agent's own tools, one call each, then says ``text``.
 
-    ``commands`` are run first, in the agent's own shell. In ``text``, ``{nonce}`` is the prompt's nonce.
+    ``commands`` are run first, in the agent's own shell; a call among them is made as it is. In ``text``, ``{nonce}``
+    is the prompt's nonce.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
     text: str = "an edit"
-    commands: tuple[str, ...] = ()
+    commands: tuple[str | ToolCall, ...] = ()
     tokens: Tokens = Tokens()
 
 

@@ -32,14 +32,15 @@ def _item(asked: Asked, answer: Answer) -> dict[str, Any]:
     if call is None:
         part = {"type": "output_text", "text": answer.text, "annotations": []}
         kind, identifier, more = "message", f"msg_{name}", {"role": "assistant", "content": [part]}
-    elif asked.tools[call.name] == "local_shell":
+    elif asked.tools.get(call.name) == "local_shell":
         action = {"type": "exec", "command": call.arguments, "env": {}}
         kind, identifier, more = "local_shell_call", f"lsh_{name}", {"call_id": f"call_{name}", "action": action}
     else:
         is_text = isinstance(call.arguments, str)
         given = {"input": call.arguments} if is_text else {"arguments": json.dumps(call.arguments)}
         kind, identifier = "custom_tool_call" if is_text else "function_call", f"fc_{name}"
-        more = {"call_id": f"call_{name}", "name": call.name, **given}
+        namespace, _, tool = call.name.rpartition(".")
+        more = {"call_id": f"call_{name}", "name": tool, **({"namespace": namespace} if namespace else {}), **given}
     return {"type": kind, "id": identifier, "status": "completed", **more}
 
 

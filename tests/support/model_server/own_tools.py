@@ -3,8 +3,8 @@
 import shlex
 from collections.abc import Iterator
 
-from model_server.asked import Asked, ToolCall
-from model_server.moves import Edit
+from model_server.asked import Asked
+from model_server.moves import Edit, ToolCall
 
 _SHELLS = dict.fromkeys(("Bash", "bash", "run_shell_command", "exec_command", "shell_command", "shell"), "command")
 _SHELLS["exec_command"] = "cmd"
@@ -28,7 +28,7 @@ def steps(asked: Asked, edit: Edit) -> Iterator[ToolCall]:
     if _is_told(asked):
         return
     for command in edit.commands:
-        yield run(asked, command)
+        yield run(asked, command) if isinstance(command, str) else command
     writer = next((name for name in _WRITERS if name in asked.tools), None)
     for path, content in edit.files.items():
         if asked.tools.get("apply_patch") == "custom" and "exec_command" not in asked.tools:
