@@ -84,16 +84,14 @@ class ConfigReader:
     def reload(self) -> tuple[str, ...]:
         """Read the manifest again; if it is wrong, keep the last good one and return a note."""
         try:
-            self.loaded = loading.load(self.loaded.path, self.loaded)
+            self.reload_strictly()
         except GoalseekError as error:
             return (f"the manifest is invalid now, so the last valid one applies: {error.message.splitlines()[0]}",)
-        finally:
-            add_own(self.loaded.logs, self.loaded.runs)
         return ()
 
     def reload_strictly(self) -> None:
         """Raises GoalseekError if the manifest is wrong now."""
-        self.loaded = loading.load(self.loaded.path)
+        self.loaded = loading.load(self.loaded.path, self.loaded)
         add_own(self.loaded.logs, self.loaded.runs)
 
     def read_pinned(self, mounts: bool, notes: tuple[str, ...], trees: tuple[str, str] | None = None) -> Config:
