@@ -41,9 +41,10 @@ def _choose(manifest: ManifestFile, arguments: list[str]) -> tuple[list[str], Ag
     """The command line, none for an agent's own, and the agent; a command that names an agent's program is that one."""
     table = manifest.manifest.provider
     words = arguments[1:] if arguments[:1] == ["--"] else []
+    makers = {name: registry.load_maker(name) for name in registry.PRESETS}
+    presets = {name: maker for name, maker in makers.items() if isinstance(maker, Preset)}
     if words:
-        presets = {name: registry.load_maker(name) for name in registry.PRESETS}
-        programs = {preset.program: name for name, preset in presets.items() if isinstance(preset, Preset)}
+        programs = {preset.program: name for name, preset in presets.items()}
         name = programs.get(Path(words[0]).name, "")
     else:
         name = arguments[0] if arguments else table.name if table else ""
@@ -54,9 +55,7 @@ def _choose(manifest: ManifestFile, arguments: list[str]) -> tuple[list[str], Ag
     if not name:
         return words, None
     chosen = table if table and table.name == name else ProviderTable(name=name)
-    maker = registry.load_maker(name)
-    assert isinstance(maker, Preset)
-    agent = AgentProvider(chosen, manifest.folder, maker)
+    agent = AgentProvider(chosen, manifest.folder, presets[name])
     if not words:
         agent.check()
     return words, agent
