@@ -118,7 +118,17 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
     verifier.refuse_changed()
     disk.remove_if_exists(artifacts)
     for run_folder in trial.fresh.values():
-        _keep_artifacts(run_folder.path, artifacts, log)
+        try:
+            disk.copy_regular_files(run_folder.path, artifacts, None, _ARTIFACTS_LIMIT)
+        except (FileNotFoundError, NotADirectoryError):
+            log.write(b"[the run folder is gone]\n")
+        except disk.SizeExceeded as error:
+            log.write(f"[the run folder was not kept whole: {error}]\n".encode())
+        except OSError as error:
+            if disk.full_disk_error(error) is None:
+                raise
+            disk.remove_if_exists(artifacts)
+            log.write(b"[the run folder was not kept: the disk is full]\n")
     if failure or disk.is_full(places.scratch):
         # The disk counts as full only without the candidate's own files.
         verifier.bench.tidy()
@@ -133,20 +143,6 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
     seconds = round(sum(command.seconds for command in commands), 6)
     run = VerifierRun(spec.side, value, spec.seed, seconds)
     return Evidence((run,), () if failure else (guards,), commands, failure)
-
-
-def _keep_artifacts(run_folder: Path, artifacts: Path, log: Sink) -> None:
-    try:
-        disk.copy_regular_files(run_folder, artifacts, None, _ARTIFACTS_LIMIT)
-    except (FileNotFoundError, NotADirectoryError):
-        log.write(b"[the run folder is gone]\n")
-    except disk.SizeExceeded as error:
-        log.write(f"[the run folder was not kept whole: {error}]\n".encode())
-    except OSError as error:
-        if disk.full_disk_error(error) is None:
-            raise
-        disk.remove_if_exists(artifacts)
-        log.write(b"[the run folder was not kept: the disk is full]\n")
 
 
 class OnceFiles(Struct, frozen=True):
