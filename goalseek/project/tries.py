@@ -165,9 +165,7 @@ def end_try(repository: Repository, record: IterationRecord) -> None:
 
     Doing so again is harmless.
     """
-    if not (trial := record.digests.get("try")):
-        return
-    if trial in repository.tries().values():
+    if (trial := record.digests.get("try", "")) in repository.tries().values():
         checkout, is_kept = repository.load_commit(trial).trailers["Checkout"], record.outcome == Outcome.KEPT
         mark_in_step(repository, checkout, trial, trial if is_kept else None)
         repository.remove_try(trial)
