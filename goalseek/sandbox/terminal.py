@@ -68,13 +68,10 @@ def _copy(master: int, look: Callable[[], object]) -> None:
         if master in ready:
             try:
                 chunk = os.read(master, 65536)
-            except OSError:  # the last program that had it open has ended
-                chunk = b""
-            if not chunk:
-                return
-            try:
                 _write(drawn, chunk)
-            except OSError:  # nobody reads any more
+            except OSError:  # the last program that had it open has ended, or nobody reads any more
+                return
+            if not chunk:
                 return
         if typed in ready:
             keys = os.read(typed, 65536)
