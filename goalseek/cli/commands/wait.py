@@ -81,8 +81,7 @@ def await_result(options: Options, manifest: ManifestFile, repository: Repositor
     while True:
         holder = locks.lock_holder(repository.own)  # first: who ends after this look has left a record
         code = worker.poll() if worker else None
-        has_news = size != (size := History(manifest.results).size())
-        if has_news:
+        if size != (size := History(manifest.results).size()):
             tried = (record for record in tries.newest_tries(manifest) if record.digests["try"] == trial)
             record = next(tried, None)
         if record and trial not in repository.tries().values():  # else whoever was at work has not ended the try
@@ -149,10 +148,9 @@ def _print_pending(options: Options, manifest: ManifestFile, repository: Reposit
     number = tries.find_iteration(manifest, repository, trial)
     usual = progress.median_iteration_seconds(History(manifest.results).newest_iterations())
     about = f"; an iteration usually takes {humanize.format_duration(usual)}" if usual is not None else ""
-    state = "waits for its turn" if number is None else "is being measured"
-    name, command = (
-        ("your try", "goalseek wait") if number is None else (f"iteration {number}", f"goalseek wait {number}")
-    )
-    fields = {"iteration": number, "state": "waiting" if number is None else "measuring", "usual_seconds": usual}
-    options.print_answer(fields, f"{name} {state}{about}: {options.with_manifest(command)}")
+    state, line, command = "waiting", "your try waits for its turn", "goalseek wait"
+    if number is not None:
+        state, line, command = "measuring", f"iteration {number} is being measured", f"goalseek wait {number}"
+    fields = {"iteration": number, "state": state, "usual_seconds": usual}
+    options.print_answer(fields, f"{line}{about}: {options.with_manifest(command)}")
     return PENDING
