@@ -61,7 +61,9 @@ def subject_of(project: Project, command: str, jobs: int | None = None, source: 
 
 def check_confinement(subject: Subject) -> Iterator[Finding]:
     project, manifest, confines = subject.project, subject.config.manifest, subject.project.confines
-    confines.refuse_unfit()
+    confines.readable()  # these three raise for a path that cannot be had at this level
+    confines.devices()
+    confines.cache_paths()
     has_agent = project.has_provider() and project.provider_table().name not in registry.WITHOUT_PROGRAM
     has_network = confines.table.agent_network and (has_agent or manifest.review is not None)
     has_network = has_network or any(command.network for command in manifest.verify)

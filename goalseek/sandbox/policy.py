@@ -98,7 +98,7 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
         required = self.required_paths(access.commands, environment, access.cwd)
         readable = (*required, *self.shared, *self.readable(), *access.readable)
         view = build_view(access.tree, self.top, self.scratch, access.home)
-        paths = self._cache_paths() if access.caches else ()
+        paths = self.cache_paths() if access.caches else ()
         # Folders of goalseek's own over those that sandbox.cache names: the user's are not touched.
         caches = [Mount(self.kept / access.caches / _folder_name(path), path, writable=True) for path in paths]
         for cache in caches:
@@ -152,13 +152,7 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
                 raise GoalseekError(f"sandbox.devices: there is no {text}", "take it out", USAGE)
         return tuple(Path(text) for text in self.table.devices)
 
-    def refuse_unfit(self) -> None:
-        """Raises GoalseekError for a path of ``[sandbox]`` that cannot be had at this level."""
-        self.readable()
-        self.devices()
-        self._cache_paths()
-
-    def _cache_paths(self) -> tuple[Path, ...]:
+    def cache_paths(self) -> tuple[Path, ...]:
         """Raises GoalseekError for a path that overlaps goalseek's own, or that cannot be mounted."""
         paths = tuple(expand_path("sandbox.cache", text, self.folder) for text in self.table.cache)
         own = self.kept.parent.parent  # of every project
