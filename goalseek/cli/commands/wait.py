@@ -18,6 +18,7 @@ from goalseek.values import Outcome
 
 _LOOK_SECONDS = 0.05
 _COULD_READ = "its author could read the hidden files: isolation.driver = open"
+_AFTER_KILL = "goalseek wait measures it; in an agent's own sandbox, that is for goalseek drive or goalseek mcp"
 _TAIL_LINES = 5  # of what a failed command printed that sees nothing hidden
 _NEXT = {
     Outcome.KEPT: "edit on, then goalseek try",
@@ -138,7 +139,7 @@ def _unmeasured_error(
         )
     if code < 0:
         message = f"the process that was to measure your try was killed ({signal.strsignal(-code)})"
-        return GoalseekError(message, options.with_manifest("goalseek wait measures it"), BAD_FINDING)
+        return GoalseekError(message, options.with_manifest(_AFTER_KILL), BAD_FINDING)
     repository.tries_folder.mkdir(parents=True, exist_ok=True)  # a refused first run removed it
     repository.remove_try(trial)
     return GoalseekError(f"nothing was measured: {why}", hint.strip() or f"see {log}", max(code, BAD_FINDING))
@@ -146,8 +147,9 @@ def _unmeasured_error(
 
 def _print_pending(options: Options, manifest: ManifestFile, repository: Repository, trial: str) -> int:
     number = tries.find_iteration(manifest, repository, trial)
-    usual = progress.median_iteration_seconds(History(manifest.results).newest_iterations())
-    about = f"; an iteration usually takes {humanize.format_duration(usual)}" if usual is not None else ""
+    newest = History(manifest.results).newest_iterations()
+    usual = progress.median_iteration_seconds(record for record in newest if record.metric.value is not None)
+    about = f"; a measured one usually takes {humanize.format_duration(usual)}" if usual is not None else ""
     state, line, command = "waiting", "your try waits for its turn", "goalseek wait"
     if number is not None:
         state, line, command = "measuring", f"iteration {number} is being measured", f"goalseek wait {number}"
