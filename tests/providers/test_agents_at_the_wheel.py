@@ -60,26 +60,22 @@ STEPS = (
 
 
 class Called(NamedTuple):
-    """A tool of the server, called after a command of the agent's shell, and what the model is told.
-
-    Claude and Codex show their models the JSON of a result alone, Gemini shows its lines.
-    """
+    """A tool of the server, called after a command of the agent's shell, and what the model is told."""
 
     command: str
     tool: str
     given: dict[str, Any]
-    in_lines: str
-    in_json: str = ""
+    told: str
 
 
 CALLS = (
-    Called(":", "brief", {}, "Do not look for the verifier", '"writable":["answer.json","notes.txt"]'),
-    Called(scored(2), "try", {"summary": "a score of 2", "why": "because"}, "1 kept: 2 beats 1 by 1", "2 beats 1 by 1"),
-    Called(scored(1.5), "try", {}, "2 reverted: 1.5 is worse than 2 by 0.5", "1.5 is worse than 2 by 0.5"),
+    Called(":", "brief", {}, "Do not look for the verifier"),
+    Called(scored(2), "try", {"summary": "a score of 2", "why": "because"}, "1 kept: 2 beats 1 by 1"),
+    Called(scored(1.5), "try", {}, "2 reverted: 1.5 is worse than 2 by 0.5"),
     Called("echo mine > other.txt", "try", {"restore": True}, "answer.json"),
     Called(":", "try", {}, "in step with the climb; what changed is not writable: other.txt"),
-    Called(f"{scored(3)}; echo slow > notes.txt", "try", {"wait_seconds": 1}, "goalseek wait", '"usual_seconds":'),
-    Called(":", "wait", {}, "iteration 3 kept: 3 beats 2 by 1", "3 beats 2 by 1"),
+    Called(f"{scored(3)}; echo slow > notes.txt", "try", {"wait_seconds": 1}, "goalseek wait"),
+    Called(":", "wait", {}, "iteration 3 kept: 3 beats 2 by 1"),
 )
 
 
@@ -192,7 +188,7 @@ def test_through_mcp_it_climbs(name: str, set_up: Projects) -> None:
         key, *told = drive(words, project, server, INSTRUCTIONS)
     assert SECRET in key
     for call, result in zip(CALLS, told[len(first) + 1 :: 2], strict=True):
-        assert ((name != "gemini" and call.in_json) or call.in_lines) in result
+        assert call.told in result
     records = project.iterations()
     assert [(one["outcome"], one["reason"]) for one in records] == TRIED
     assert {(one["provider"], one["isolation"]["driver"]) for one in records[1:]} == {("driver", "open")}

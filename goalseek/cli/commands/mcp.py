@@ -3,6 +3,7 @@
 Each call runs the command line once for its JSON and once for its lines: the server has no state.
 """
 
+import functools
 import json
 from typing import Any
 
@@ -27,12 +28,16 @@ def arguments(parser: Parser) -> None:
 def run(options: Options) -> None:
     try:
         from mcp.server import MCPServer
-        from mcp.types import CallToolResult, TextContent
+        from mcp.types import CallToolResult, TextContent, ToolAnnotations
     except ImportError:
         message = "goalseek mcp needs the package mcp, of the extra goalseek[mcp]"
         raise GoalseekError(message, "pip install 'goalseek[mcp]'", StopReason.PROVIDER) from None
     manifest = options.load_manifest()
     server = MCPServer("goalseek", version=__version__, instructions=_INSTRUCTIONS)
+    # Without these hints some clients take each tool for one that a person must allow.
+    hints = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
+    reading = functools.partial(server.tool, annotations=hints)
+    writing = functools.partial(server.tool, annotations=hints.model_copy(update={"read_only_hint": False}))
 
     def call(*words: str) -> tuple[int, str, str]:
         command = process.own_command(["-m", str(manifest.path), *words])
@@ -48,14 +53,15 @@ def run(options: Options) -> None:
         value = values[0] if len(values) == 1 and words[0] != "log" else {"records": values}
         number = [str(value["iteration"])] if then and value.get("iteration") is not None else []
         lines = printed if then == () else call(*(then or words), *number)[1]
-        content = TextContent(type="text", text="\n".join(filter(None, (said.strip(), lines.strip()))))
-        return CallToolResult(content=[content], structured_content=value)
+        text = "\n".join(filter(None, (said.strip(), lines.strip())))
+        shown = {"lines": text, **value}  # some clients show their model the JSON alone
+        return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=shown)
 
-    @server.tool(description="What is to be improved, how it is measured, what may be edited, what was tried")
+    @reading(description="What is to be improved, how it is measured, what may be edited, what was tried")
     def brief() -> CallToolResult:
         return answer("brief")
 
-    @server.tool("try", description="Measure the edits of the writable files, and keep them if they are a gain")
+    @writing("try", description="Measure the edits of the writable files, and keep them if they are a gain")
     def try_edits(
         summary: str = "",
         why: str = "",
@@ -69,28 +75,28 @@ def run(options: Options) -> None:
             return answer("try", which, then=())
         return answer("try", f"--why={why}", _wait(wait_seconds), "--", summary, then=_SHOWN)
 
-    @server.tool(description="The result of a try that goes on")
+    @reading(description="The result of a try that goes on")
     def wait(iteration: int | None = None, wait_seconds: int = _MOST_SECONDS) -> CallToolResult:
         which = [] if iteration is None else [str(iteration)]
         return answer("wait", _wait(wait_seconds), *which, then=_SHOWN)
 
-    @server.tool(description="The best and the last result, the cost and the next step")
+    @reading(description="The best and the last result, the cost and the next step")
     def status() -> CallToolResult:
         return answer("status")
 
-    @server.tool(description="The last iterations, one line each")
+    @reading(description="The last iterations, one line each")
     def log(last: int = 20) -> CallToolResult:
         return answer("log", f"--last={last}")
 
-    @server.tool(description="One iteration in full: its number, best, baseline or last")
+    @reading(description="One iteration in full: its number, best, baseline or last")
     def show(iteration: str = "last", diff: bool = False) -> CallToolResult:
         return answer("show", *(["--diff"] if diff else []), "--", iteration)
 
-    @server.tool(description="Tell the agent of the climb what to try, from the next iteration on")
+    @writing(description="Tell the agent of the climb what to try, from the next iteration on")
     def direct(text: str) -> CallToolResult:
         return answer("direct", "--", text, then=())
 
-    @server.tool(description="Ask a running climb to stop after its current iteration")
+    @writing(description="Ask a running climb to stop after its current iteration")
     def stop() -> CallToolResult:
         return answer("stop", then=())
 
