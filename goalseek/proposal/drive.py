@@ -140,7 +140,7 @@ def _begin(driving: Driving, name: str) -> Drive:
         raise GoalseekError("nothing is measured yet", "goalseek baseline, then again")
     stored_tree = driven_tree(repository, driving.manifest, driving.scope, stored)
     edits = stored_tree.screen().edits if is_going_on else {}
-    Drive(str(places.folder)).save()  # after a kill no tree is taken for that of another commit
+    Drive(str(places.folder), has_edits=True).save()  # after a kill no tree is taken for that of another commit
     workspace.sync_to(lambda label: agent_history(History(driving.loaded.results), standing, label))
     workspace.tree.save()
     workspace.tree.overlay(edits)
@@ -215,28 +215,12 @@ def _free_lane(loaded: ManifestFile, repository: Repository) -> Iterator[CachePa
     add_own(places.home)
     lanes = [places.beside(f"drive-{number}") for number in range(1, len([*places.home.glob("drive-*")]) + 2)]
     for lane in sorted(lanes, key=lambda lane: not Drive.load(lane.folder).has_edits):
-        with _claiming(repository, lane.folder) as is_free:
-            if is_free:
+        descriptor = open_lock(repository.own / f"{lane.folder.name}.lock")
+        try:
+            if try_lock(descriptor):
                 lane.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 yield lane
                 return
+        finally:
+            os.close(descriptor)
     raise GoalseekError("other drives have begun meanwhile", "run the same command again", UNFIT)
-
-
-@contextlib.contextmanager
-def _claiming(repository: Repository, lane: Path) -> Iterator[bool]:
-    """Whether no other drive has this lane; none gets it during this block then."""
-    descriptor = open_lock(repository.own / f"{lane.name}.lock")
-    try:
-        yield try_lock(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def lanes_in_use(repository: Repository, home: Path) -> list[Path]:
-    """The lanes of drives that are at work, or left edits."""
-    used = []
-    for lane in sorted(home.glob("drive-*")):
-        with _claiming(repository, lane) as is_free:
-            used += [] if is_free and not Drive.load(lane).has_edits else [lane]
-    return used

@@ -8,7 +8,7 @@ from goalseek.errors import GoalseekError
 from goalseek.ledger.artifacts import old_run_folders
 from goalseek.project.config import open_repository
 from goalseek.project.opening import open_project
-from goalseek.proposal.drive import lanes_in_use
+from goalseek.workspace.driven import Drive
 
 
 def arguments(parser: Parser) -> None:
@@ -31,9 +31,8 @@ def run(options: Options) -> None:
             home = project.places.home
             newest = manifest.manifest.log.keep_runs if options.keep is None else options.keep
             old = old_run_folders(manifest.runs, newest, project.standing)
-            kept = lanes_in_use(project.repository, home)
-            names = {path.name for path in kept}
-            folders = [path for path in home.iterdir() if path.name not in names] if kept else [home]
+            kept = [path for path in sorted(home.glob("drive-*")) if Drive.load(path).has_edits]
+            folders = [path for path in home.iterdir() if path not in kept] if kept else [home]
             removals = [*(path for path in folders if path.exists()), *old]
             for path in kept:
                 options.print_message(f"kept {path}: a drive is at work there, or left edits")
