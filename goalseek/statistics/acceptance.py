@@ -22,6 +22,7 @@ MIN_INCUMBENT_RUNS = 3
 REUSED_IN_TURNS = 3  # the level may drift: the screen alone reuses all
 SHIFT = 2.5  # sd of the difference between old and fresh runs
 KEEPING_RUNS = 3  # of the candidate
+WIDER = 1.2  # sd
 BETA = 0.3
 LEAST_ALPHA, MOST_ALPHA = 0.01, 0.5
 NextStep = Side | Verdict  # whether to measure candidate or incumbent next, or the verdict
@@ -149,7 +150,8 @@ class AcceptanceRule(Struct, frozen=True):
         if len(incumbent_values) >= MIN_INCUMBENT_RUNS:
             comparison = compare(scale, sd, incumbent_values, candidate_values, known)
             log_odds = comparison.log_odds
-            least = metric.max_repeats if comparison.is_wider else min(KEEPING_RUNS, metric.max_repeats)
+            is_wider = comparison.spreads[0] > WIDER**2
+            least = metric.max_repeats if is_wider else min(KEEPING_RUNS, metric.max_repeats)
             is_enough = len(candidate_values) >= least and len(incumbent_values) >= needed
             if len(candidate_values) >= min(MIN_CANDIDATE_RUNS + 1, metric.max_repeats) and has_fixed_seed(
                 metric, candidate_values, known

@@ -10,7 +10,6 @@ from goalseek.statistics.noise import Scale, relative_variance
 
 BETTER = 1.6  # sd
 CLIP = 1.5  # sd
-WIDER = 1.2  # sd
 
 
 class Comparison(Struct, frozen=True):
@@ -32,10 +31,6 @@ class Comparison(Struct, frozen=True):
     @property
     def gain(self) -> float:
         return self.scale.better_by(self.candidate, self.incumbent)
-
-    @property
-    def is_wider(self) -> bool:
-        return self.spreads[0] > WIDER**2
 
     @property
     def log_odds(self) -> float:
