@@ -88,16 +88,14 @@ def commit_all(repository: Repository, plans: Sequence[PlannedCommit], base: str
             repository.git_as_user("config", "--file", str(config), "--remove-section", "core")
         work_tree.mkdir(mode=0o700)
         (work_tree / ".git").write_bytes(b"gitdir: " + os.fsencode(git_dir) + b"\n")
-        message = git_dir / "message"
         variables = {"GIT_INDEX_FILE": str(git_dir / "index"), "GIT_WORK_TREE": str(work_tree)}
         for plan in plans:
             # By the tool's own git directory: the files before the hooks are the bytes that were measured, whatever
             # filters the user has, which may fail in a place that they do not know.
             reading = ("read-tree", "--reset", *(["-u"] if has_hooks else []), plan.tree)
             repository.objects.git(*reading, variables=variables)
-            message.write_bytes(plan.message.encode("utf-8", "replace"))
-            arguments = [*options, "commit", "--quiet", "--cleanup=verbatim", "--file", str(message)]
-            answer = git_as_user(*arguments, folder=work_tree)
+            arguments = [*options, "commit", "--quiet", "--cleanup=verbatim", "--file", "-"]
+            answer = git_as_user(*arguments, folder=work_tree, stdin=plan.message.encode("utf-8", "replace"))
             if answer.returncode:
                 raise _commit_error(repository, plan, answer, has_hooks)
             base = git("rev-parse", "HEAD", git_dir=git_dir).decode().strip()  # a hook may have switched to a branch
@@ -214,9 +212,8 @@ class UsersCheckout(Struct, frozen=True):
             for arguments in (["ls-files", "--unmerged", "-z"], ["add", "--all"], ["write-tree"]):
                 if output:
                     paths = {line.partition(b"\t")[2] for line in output.split(b"\0")[:-1]}
-                    message = (
-                        f"a merge has left conflicts in {', '.join(quote_path(os.fsdecode(path)) for path in paths)}"
-                    )
+                    names = ", ".join(quote_path(os.fsdecode(path)) for path in paths)
+                    message = f"a merge has left conflicts in {names}"
                     raise GoalseekError(message, "resolve them, git add them, then this again", BAD_FINDING)
                 answer = repository.git_as_user(*options, *arguments, GIT_INDEX_FILE=str(index), GIT_OPTIONAL_LOCKS="0")
                 if answer.returncode:
@@ -229,13 +226,13 @@ class UsersCheckout(Struct, frozen=True):
 
     def unseen(self, seen: Mapping[str, Entry | None]) -> list[str]:
         """Paths that have something else than ``read`` saw there: an ignored file, say."""
-        top, there = self.repository.top, list[str]()
+        top = self.repository.top
         regular = [
             path for path, entry in seen.items() if entry and entry.mode != SYMLINK and os.path.lexists(top / path)
         ]
-        if regular:  # git add passes over files that the user told it to take for unchanged
-            answer = self.repository.git_as_user("hash-object", "--", *regular)
-            there = [*answer.stdout.decode().split(), *[""] * len(regular)]  # it ends at a folder
+        # git add passes over files that the user told it to take for unchanged
+        answer = self.repository.git_as_user("hash-object", "--", *regular)
+        there = [*answer.stdout.decode().split(), *[""] * len(regular)]  # it ends at a folder
         hashes = dict(zip(regular, there, strict=False))
 
         def is_unseen(path: str, entry: Entry | None) -> bool:
