@@ -122,7 +122,7 @@ def usage_of(whole: int, cached: int, output: int) -> Usage:
     return Usage(max(whole - cached, 0), cached, output)
 
 
-def read_json(path: str) -> dict[str, Any]:
+def settings_of_user(path: str) -> dict[str, Any]:
     """The object in this file of the user's HOME; {} if there is none."""
     return read_object(Path.home() / path)
 

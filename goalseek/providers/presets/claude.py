@@ -86,7 +86,7 @@ def _usage(row: Any, names: tuple[str, ...] = _OF_ANSWER) -> Usage:
 
 def first_start(folder: str, has_key: bool) -> dict[str, str]:
     """The theme and what else its first start would ask for, as in the user's own HOME; the folder is trusted."""
-    own = preset.read_json(".claude.json")
+    own = preset.settings_of_user(".claude.json")
     kept = {key: own[key] for key in ("theme", "customApiKeyResponses", "oauthAccount") if key in own}
     trusted = {folder: {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}}
     return {".claude.json": json.dumps({"theme": "dark", **kept, "hasCompletedOnboarding": True, "projects": trusted})}

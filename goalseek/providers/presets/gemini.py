@@ -93,7 +93,7 @@ def _deny(*tools: str) -> str:
 def first_start(folder: str, has_key: bool) -> dict[str, str]:
     """Its theme and way to log in, as in the user's own HOME; the folder is trusted."""
     login = {"auth": {"selectedType": "gemini-api-key" if has_key else "oauth-personal"}}
-    own = {"security": login, **preset.read_json(_SETTINGS)}
+    own = {"security": login, **preset.settings_of_user(_SETTINGS)}
     return {
         _SETTINGS: json.dumps({key: own[key] for key in ("ui", "theme", "security", "selectedAuthType") if key in own}),
         ".gemini/trustedFolders.json": json.dumps({folder: "TRUST_FOLDER"}),
