@@ -6,6 +6,7 @@ The enums equal the strings of the contract, so records stay the same byte for b
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from collections.abc import Iterable
 from datetime import datetime
@@ -236,6 +237,11 @@ def to_plain(value: Any) -> Any:
 def to_line(value: Any) -> str:
     """ASCII JSON without a newline; the same value always gives the same bytes."""
     return _LINE.encode(value)
+
+
+def short_digest(text: str) -> str:
+    """It stands for the text in names of files and refs, and where only a change of it matters."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def to_indented(value: Any, indent: int = 1) -> str:

@@ -3,7 +3,6 @@
 It is read afresh for each iteration, so a person can change manifest, program, prompts and directions meanwhile.
 """
 
-import hashlib
 import os
 
 from msgspec import Struct, structs
@@ -24,7 +23,7 @@ from goalseek.phase_values import Context
 from goalseek.project import directions
 from goalseek.project.paths import TWO_NAMES, other_folder_message
 from goalseek.providers.prompt_templates import Templates, load_templates
-from goalseek.values import StopReason, to_line
+from goalseek.values import StopReason, short_digest, to_line
 from goalseek.workspace import hidden_files
 from goalseek.workspace.checkout import TreePlan
 from goalseek.workspace.listing import Listing
@@ -148,7 +147,7 @@ class ConfigReader:
         if outside_paths := frozenset(path for path in changed_paths if scope.kind(path) == "other"):
             # Candidates have changed these while the scope was wider.
             scope = structs.replace(scope, changed=outside_paths, known={})
-            key = hashlib.sha256(to_line([key, sorted(outside_paths)]).encode()).hexdigest()[:16]
+            key = short_digest(to_line([key, sorted(outside_paths)]))
         program = directions.read_program(self.folder, manifest)
         told = tuple(directions.read_directions(loaded.directions))
         provider = self._asked or loaded.manifest.provider
@@ -189,4 +188,4 @@ class ConfigReader:
             *([listing] if listing else []),
             *(["nothing tracked stands in its place"] if links else []),
         )
-        return hashlib.sha256(to_line(lists).encode()).hexdigest()[:16]
+        return short_digest(to_line(lists))

@@ -6,7 +6,6 @@ at first what HEAD shares with the climb, then each try that was kept, or what w
 ``refs/goalseek/<name>/tried/<checkout>`` is its last try.
 """
 
-import hashlib
 import os
 import secrets
 import time
@@ -27,7 +26,7 @@ from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import ManifestFile
 from goalseek.project.stop import read_pending_run
 from goalseek.records import IterationRecord
-from goalseek.values import Outcome
+from goalseek.values import Outcome, short_digest
 from goalseek.workspace.driven import Drive, DrivenTree
 from goalseek.workspace.scope import Scope
 
@@ -57,15 +56,15 @@ def find_driver(repository: Repository, variables: Mapping[str, str]) -> Driver:
     """The drive or the agent's session that these environment variables name, else the checkout."""
     if folder := variables.get(DRIVE_VARIABLE):
         return driver_of(Drive.load(Path(folder)))
-    checkout = _key(str(repository.location.git_dir.resolve()))
+    checkout = short_digest(str(repository.location.git_dir.resolve()))
     for agent, variable in _SESSION_VARIABLES.items():
         if session := variables.get(variable):
-            return Driver(_key(session), checkout, clean_title(f"{agent} {session}"))
+            return Driver(short_digest(session), checkout, clean_title(f"{agent} {session}"))
     return Driver(checkout, checkout)
 
 
 def driver_of(drive: Drive) -> Driver:
-    key = _key(str(drive.folder))
+    key = short_digest(str(drive.folder))
     return Driver(key, key, drive.name, drive.level)
 
 
@@ -237,7 +236,3 @@ def _shared_with(repository: Repository, tip: str | None) -> str:
 
 def _ref(repository: Repository, kind: str, checkout: str) -> str:
     return f"refs/goalseek/{repository.name}/{kind}/{checkout}"
-
-
-def _key(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -6,7 +6,6 @@ like any other try.
 
 import contextlib
 import functools
-import hashlib
 import inspect
 import os
 import sys
@@ -37,7 +36,7 @@ from goalseek.sandbox.environment import Redactor, program_environment, refuse_u
 from goalseek.sandbox.home import AgentHome
 from goalseek.sandbox.policy import ProgramAccess, SandboxPolicy, policy_for
 from goalseek.sandbox.terminal import run_in_own_terminal
-from goalseek.values import to_line
+from goalseek.values import short_digest, to_line
 from goalseek.workspace.checkout import TreePlan
 from goalseek.workspace.driven import Drive, DrivenTree
 from goalseek.workspace.places import CachePaths, cache_paths
@@ -101,7 +100,7 @@ def run_drive(
     with _free_lane(loaded, repository) as places:
         policy = policy_for(loaded, repository.location, folder, places)
         links = {places.prefix + path: str((folder / path).resolve()) for path in manifest.scope.share}
-        key = hashlib.sha256(to_line((manifest.scope, links, policy.mounts, listing)).encode()).hexdigest()[:16]
+        key = short_digest(to_line((manifest.scope, links, policy.mounts, listing)))
         plan = TreePlan(scope, key, (), links, policy.mounts, listing, None)
         workspace = Workspace(places.workspace, repository.objects, plan, lambda root: contextlib.nullcontext())
         login = agent.login() if agent else Login()

@@ -1,7 +1,6 @@
 """The sandbox policy of a project: its level, and the view of each of its programs."""
 
 import fnmatch
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from goalseek.sandbox.environment import expand_path
 from goalseek.sandbox.executables import required_paths
 from goalseek.sandbox.level import SandboxLevel
 from goalseek.sandbox.view import Launch, Mount, Terminal, View, build_view, throw_away_home
-from goalseek.values import StopReason
+from goalseek.values import StopReason, short_digest
 from goalseek.workspace.hidden_files import folder_of
 from goalseek.workspace.places import CachePaths
 
@@ -78,7 +77,7 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
 
     def credential_at(self, real: Path) -> Path:
         """Not in HOME, where a program could not replace a mount."""
-        return _CREDENTIALS / _folder_name(real) if self.mounts else real
+        return _CREDENTIALS / short_digest(str(real)) if self.mounts else real
 
     def home_at(self, home: Path) -> Path:
         return throw_away_home(home, self.top).at if self.mounts else home
@@ -100,7 +99,7 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
         view = build_view(access.tree, self.top, self.scratch, access.home)
         paths = self.cache_paths() if access.caches else ()
         # Folders of goalseek's own over those that sandbox.cache names: the user's are not touched.
-        caches = [Mount(self.kept / access.caches / _folder_name(path), path, writable=True) for path in paths]
+        caches = [Mount(self.kept / access.caches / short_digest(str(path)), path, writable=True) for path in paths]
         for cache in caches:
             cache.source.mkdir(parents=True, exist_ok=True, mode=0o700)
         return structs.replace(
@@ -175,10 +174,6 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
             if real.is_relative_to(hidden.resolve()):
                 hint = "list a folder of the repository in scope.share" if hidden == self.top else "take it out"
                 raise GoalseekError(f"{key}: {path} lies in {hidden}, which programs must not see", hint, USAGE)
-
-
-def _folder_name(path: Path) -> str:
-    return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 
 def policy_for(loaded: ManifestFile, location: Location, folder: Path, places: CachePaths) -> SandboxPolicy:
