@@ -70,11 +70,8 @@ def driver_of(drive: Drive) -> Driver:
 
 def mark_in_step(repository: Repository, checkout: str, written: str, base: str | None) -> None:
     """The checkout has the files of ``written``, which are stored so, and is in step with ``base``."""
-    refs = {
-        _ref(repository, "tried", checkout): written,
-        **({_ref(repository, "base", checkout): base} if base else {}),
-    }
-    moves = [RefMove(ref, repository.position(ref), commit) for ref, commit in refs.items() if commit]
+    commits = {_ref(repository, "tried", checkout): written, _ref(repository, "base", checkout): base}
+    moves = [RefMove(ref, repository.position(ref), commit) for ref, commit in commits.items() if commit]
     repository.move([move for move in moves if move.before != move.after])
 
 

@@ -24,7 +24,6 @@ from goalseek.views.terminal_text import one_line
 _DIGITS_MOST = 18
 _LABEL = 11
 _LEAST = 20
-_SETTLED = ("settled", "settle")
 
 
 def arguments(parser: Parser) -> None:
@@ -41,7 +40,7 @@ def arguments(parser: Parser) -> None:
 
 def run(options: Options) -> None:
     manifest = options.load_manifest()
-    if options.which in _SETTLED:
+    if options.which in ("settled", "settle"):
         _show_settled(options, manifest)
         return
     record = find_record(manifest, options.which)
