@@ -145,15 +145,11 @@ def request_try(
     return commit, notes
 
 
-def isolation_of_author(commit: Commit) -> str:
-    """The sandbox in which the author of this try worked; ``OPEN`` for none."""
-    return commit.trailers.get("Isolation", OPEN)
-
-
-def request_of(commit: Commit) -> tuple[str, str, str]:
-    """Title, text and the name of the session of the try of this commit."""
+def request_of(commit: Commit) -> tuple[str, str, str, str]:
+    """Title and text of a try, its session's name, and the sandbox in which its author worked; ``OPEN`` for none."""
     title, _, rest = commit.message.partition("\n\n")
-    return title, rest.rpartition("\n\n")[0], commit.trailers.get("Session", "")
+    trailers = commit.trailers
+    return title, rest.rpartition("\n\n")[0], trailers.get("Session", ""), trailers.get("Isolation", OPEN)
 
 
 def end_try(repository: Repository, record: IterationRecord) -> None:

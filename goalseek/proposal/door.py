@@ -3,7 +3,6 @@
 import contextlib
 import hmac
 import json
-import os
 import secrets
 import select
 import shlex
@@ -14,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from goalseek import process
-from goalseek.disk import remove_if_exists
+from goalseek.disk import open_folder, remove_if_exists
 from goalseek.errors import BUG, USAGE, GoalseekError
 from goalseek.humanize import clean_title
 from goalseek.manifest.loading import ManifestFile, load
@@ -45,11 +44,8 @@ class Door(contextlib.AbstractContextManager["Door"]):
         self._get_secrets = get_secrets
         self._listener = socket.socket(socket.AF_UNIX)
         remove_if_exists(self.path)
-        folder = os.open(drive.folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with open_folder(drive.folder) as folder:
             self._listener.bind(f"/proc/self/fd/{folder}/socket")  # the name of a socket may have 107 bytes
-        finally:
-            os.close(folder)
         self._listener.listen()
         self._is_over = False
         self._thread: threading.Thread | None = None
@@ -126,10 +122,9 @@ class Door(contextlib.AbstractContextManager["Door"]):
 def _tell_from_brief(brief: dict[str, Any], name: str, rest: Sequence[str]) -> tuple[int, str, str]:
     """What ``status``, ``log`` and ``show N`` tell an author: the brief's part of it, no output of a hidden command."""
     rows = {str(row["iteration"]): row for row in reversed(brief["history"])}
-    metric, left = brief["metric"]["name"], ", ".join(f"{amount} {what}" for what, amount in brief["left"].items())
     answer: Any = {key: brief[key] for key in ("metric", "incumbent", "baseline", "best", "left", "under_way")}
-    text = f"{metric} {brief['incumbent']} is to beat; {brief['baseline']} at the baseline; best {brief['best']}\n"
-    text += f"left of the budget: {left}\n" if left else ""
+    metric, value, left = brief["metric"]["name"], brief["incumbent"], brief["left"]
+    text = f"{metric} {value} is to beat; {brief['baseline']} at the baseline; left of the budget: {left or 'all'}\n"
     if name == "log":
         answer = list(rows.values())
         text = "".join("{iteration:>5} {outcome:<9} {title}: {why}\n".format(**row) for row in answer)

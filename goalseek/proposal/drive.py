@@ -158,11 +158,8 @@ def _run(driving: Driving, drive: Drive, name: str, words: Sequence[str]) -> int
     get_secrets = functools.partial(_secrets_of, driving.manifest, drive)
     home = AgentHome(places.agent)
     files = {file.below_home: (file.real, policy.credential_at(file.real)) for file in login.files if file.below_home}
-    texts = {
-        str(path): skill_text(skill).partition("\n## More")[0]
-        for skill, path in skill_places(Path())
-        if skill == "goalseek"
-    }
+    skill = skill_text("goalseek").partition("\n## More")[0]  # the rest names commands that are not there
+    texts = {str(path): skill for each, path in skill_places(Path()) if each == "goalseek"}
     if agent:
         texts |= agent.preset.first_start(str(policy.seen_at(root, root)), login.billing == "api")
     home.make(name, files, texts)

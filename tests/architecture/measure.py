@@ -18,10 +18,11 @@ from pathlib import Path
 
 from source import Source
 
-LINES = 35_170  # of the product. It may only fall: a change that brings lines takes as many away elsewhere.
+LINES = 35_032  # of the product. It may only fall: a change that brings lines takes as many away elsewhere.
 SLACK = 250  # a change that takes away more than this sets LINES to what is left
 HERE = Path(__file__).resolve()
-PROTOCOLS = ("run", "arguments", "read", "make", "main", "first_start")  # what every command, preset, provider or program defines
+# What every command, preset, provider or program defines.
+PROTOCOLS = ("run", "arguments", "read", "make", "main", "first_start")
 VALUES = ("Struct", "NamedTuple", "TypedDict", "dataclass")
 COUNT_INTERFACE = """
 import importlib, json

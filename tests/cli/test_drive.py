@@ -135,7 +135,7 @@ for request in requests:
         print(json.loads(channel.makefile().read())[0])
 """
     told = drive(project, f'{sys.executable} -c "$1"; goalseek status', "bash", client)
-    assert told == "2\n" * 11 + "score 1.0 is to beat; 1.0 at the baseline; best 1.0\n"
+    assert told == "2\n" * 11 + "score 1.0 is to beat; 1.0 at the baseline; left of the budget: all\n"
 
 
 def test_what_was_not_tried_goes_on_in_the_next_drive_and_a_kept_try_begins_at_the_tip(project: Project) -> None:

@@ -103,9 +103,8 @@ def print_result(options: Options, manifest: ManifestFile, record: IterationReco
     past = past_try(record, table.commands, (table.metric, *table.guard))
     is_driven = tries.DRIVE_VARIABLE in os.environ  # its author is told no output of a command that sees hidden files
     printed = crash_output(manifest.runs, record).rstrip().splitlines()[-_TAIL_LINES:]
-    numbers = humanize.format_distinct(
-        *(one for one in (metric.value, metric.incumbent) if one is not None), unit=metric.unit
-    )
+    values = [value for value in (metric.value, metric.incumbent) if value is not None]
+    numbers = humanize.format_distinct(*values, unit=metric.unit)
     value = f"{metric.name} {' against '.join(numbers)}" if metric.value is not None else ""
     odds = humanize.format_odds(metric.odds)
     lines = [

@@ -14,7 +14,7 @@ from goalseek.measurement.ruler import Ruler
 from goalseek.phase_values import Evidence, IterationResult
 from goalseek.project import landing
 from goalseek.project.approval import approval_file
-from goalseek.project.tries import isolation_of_author
+from goalseek.project.tries import request_of
 from goalseek.records import Isolation, IterationRecord, MetricResult, RunRecord
 from goalseek.values import Outcome, Phase, to_line, to_plain
 from goalseek.workspace.listing import digest_of
@@ -67,7 +67,7 @@ def _make_record(
     spending = steps.usage_log.spending()
     benches, host = (evidence.benches, evidence.host) if evidence.runs else iteration.lanes.pool.setting
     trial, is_asked = (plan.trial, plan.is_asked) if plan else ("", True)
-    author_level = isolation_of_author(project.repository.load_commit(trial)) if trial else ""
+    author_level = request_of(project.repository.load_commit(trial))[-1] if trial else ""
     failed = [number for number, run in enumerate(evidence.runs, 1) if run.of == "incumbent" and run.value is None]
     used = ", ".join(map(str, steps.resumed_from))
     resumed = used and f"an earlier invocation ended before its record; this one used its stored answers: {used}"

@@ -104,7 +104,7 @@ def plan_try(iteration: Iteration) -> Plan:
     commit = repository.load_commit(iteration.trial)
     before = repository.tree_of(commit.parents[0])
     paths = tuple(difference.path for difference in repository.objects.differences(before, commit.tree))
-    title, text, session = request_of(commit)
+    title, text, session, _ = request_of(commit)
     return Plan(title, text, paths, provider=DRIVER, model=session, trial=commit.name)
 
 
