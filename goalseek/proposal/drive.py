@@ -160,7 +160,7 @@ def _run(driving: Driving, drive: Drive, name: str, words: Sequence[str]) -> int
     files = {file.below_home: (file.real, policy.credential_at(file.real)) for file in login.files if file.below_home}
     skill = skill_text("goalseek").partition("\n## More")[0]  # the rest names commands that are not there
     texts = {str(path): skill for each, path in skill_places(Path()) if each == "goalseek"}
-    if agent:
+    if agent and not home.is_of(name):  # what it was answered in there stays
         texts |= agent.preset.first_start(str(policy.seen_at(root, root)), login.billing == "api")
     home.make(name, files, texts)
     with create(programs / "goalseek", 0o755) as file:
