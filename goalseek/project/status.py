@@ -100,7 +100,8 @@ def read_overview(
     run_standing = standing.for_run(run_id).spending(unrecorded, Usage())
     spent = run_standing.spending(0.0, *checkpoints.unrecorded_usage(loaded.runs, standing, run_id))
     limit_text = "" if picture.is_at_work else _limit_text(loaded, run_standing, picture)
-    next_step = _next_step(picture, standing, limit_text, _promote_hint(manifest, standing))
+    go_on = "goalseek iterate goes on" if manifest.provider else "goalseek try measures your edits"
+    next_step = _next_step(picture, standing, limit_text, go_on, _promote_hint(manifest, standing))
     if question and approval:
         next_step = f"iteration {question.iteration} is answered, {approval}: {holder or 'goalseek iterate'} goes on"
     elif question:
@@ -170,7 +171,7 @@ def _limit_text(loaded: ManifestFile, standing: Standing, picture: Picture) -> s
     return f"the limit of {reason} is reached, or the next {units[reason]} could exceed it; {picture.next}"
 
 
-def _next_step(picture: Picture, standing: Standing, limit_text: str, promote_hint: str) -> str:
+def _next_step(picture: Picture, standing: Standing, limit_text: str, go_on: str, promote_hint: str) -> str:
     if picture.waits:
         return picture.waits
     if picture.is_at_work:
@@ -183,7 +184,7 @@ def _next_step(picture: Picture, standing: Standing, limit_text: str, promote_hi
     if limit_text:
         is_new = bool(promote_hint) and (bool(warning) or "goalseek promote" not in limit_text)
         return f"{limit_text}; {promote_hint}" if is_new else limit_text
-    return f"goalseek iterate goes on; {promote_hint or 'nothing is kept yet'}"
+    return f"{go_on}; {promote_hint or 'nothing is kept yet'}"
 
 
 def _promote_hint(manifest: Manifest, standing: Standing) -> str:

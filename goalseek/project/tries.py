@@ -139,7 +139,7 @@ def request_try(
     os.utime(repository.tries_folder)
     others = [each.path for each in differences if each.before and scope.kind(each.path) not in ("writable", "hidden")]
     notes = [f"left out, as it is not writable: {abbreviate(others)}"] if others else []
-    head = TreeReader(objects, repository.tree_of(repository.head()))
+    head = TreeReader(objects, repository.tree_of(repository.position("HEAD") or base))
     if old := [path for path, entry in edits.items() if head.entry(path) == entry and driver.isolation == OPEN]:
         notes.append(f"as in HEAD, older than what was kept: {abbreviate(old)}; goalseek try --restore writes that")
     return commit, notes

@@ -131,11 +131,8 @@ def _unmeasured_error(
         why, _, hint = said.strip().partition("\n")
     if (number := tries.find_iteration(manifest, repository, trial)) is not None:
         then = options.with_manifest(f"goalseek wait {number} goes on")
-        return GoalseekError(
-            f"iteration {number} is not finished: {why}",
-            "\n  ".join(filter(None, (hint.strip(), then))),
-            max(code, BAD_FINDING),
-        )
+        message, hint = f"iteration {number} is not finished: {why}", "\n  ".join(filter(None, (hint.strip(), then)))
+        return GoalseekError(message, hint, max(code, BAD_FINDING))
     if code < 0:
         message = f"the process that was to measure your try was killed ({signal.strsignal(-code)})"
         return GoalseekError(message, options.with_manifest(_AFTER_KILL), BAD_FINDING)
