@@ -59,6 +59,7 @@ class Reason(StrEnum):
 
 STACK = "stack"  # the provider in records of rejected changes that git put together
 DRIVER = "driver"  # the provider in records of tries: edits that somebody made in a checkout
+OPEN = "open"  # of who worked in a checkout, where hidden files can be read
 UNASKED = (STACK, DRIVER)  # for these no provider was asked
 
 

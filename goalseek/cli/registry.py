@@ -28,7 +28,7 @@ _GROUPS = {  # a summary and an example of each, without the program's name
         ),
         "wait": ("Wait for the result of a try that goes on", "wait 14"),
         "drive": ("Work in the agent's sandbox with an agent or a shell of your own", "drive claude"),
-        "mcp": ("Serve try, wait, brief and others to an agent by the MCP protocol", "mcp"),
+        "mcp": ("Serve try, wait, brief and others to an agent by MCP", "mcp"),
         "direct": (
             "Tell the agent what to try, from the next iteration on",
             "direct 'prefer fewer parameters' --from 12 --to 20",

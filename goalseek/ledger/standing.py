@@ -9,7 +9,7 @@ from msgspec import Struct, field, structs
 from goalseek import records
 from goalseek.statistics.noise import NoiseState, scale_of
 from goalseek.statistics.rotation import Proposer, Rotation, proposers_of
-from goalseek.values import STACK, UNASKED, Number, Outcome, Reason, Usage
+from goalseek.values import OPEN, STACK, UNASKED, Number, Outcome, Reason, Usage
 
 CRASHED = (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT, Reason.NO_METRIC, Reason.NOT_FINITE, Reason.UNMEASURABLE)
 _MEASUREMENTS_MOST = 50
@@ -242,7 +242,7 @@ def _after_iteration(standing: Standing, record: records.IterationRecord) -> Sta
         rotation=standing.rotation.after(record, incumbent),
     )
     if record.outcome == Outcome.KEPT:
-        open_keeps = standing.open_keeps + (record.isolation.driver == "open")
+        open_keeps = standing.open_keeps + (record.isolation.driver == OPEN)
         return structs.replace(following, keeps=standing.keeps + 1, open_keeps=open_keeps, has_kept=True)
     return structs.replace(following, stagnation=standing.stagnation + (not is_failed_call))
 

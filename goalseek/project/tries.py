@@ -3,7 +3,7 @@
 ``refs/goalseek/<name>/try/<session>`` is a try from its request to its record. Its tree has the writable files of the
 checkout; its parent is the commit with which they were last in step, kept as ``refs/goalseek/<name>/base/<checkout>``:
 at first what HEAD shares with the climb, then each try that was kept, or what was written into the checkout.
-``refs/goalseek/<name>/tried/<checkout>`` is its last try.
+``refs/goalseek/<name>/tried/<checkout>`` is its last try, or what was written into it since: it may be overwritten.
 """
 
 import os
@@ -26,12 +26,11 @@ from goalseek.ledger.results_file import History, load_standing
 from goalseek.manifest.loading import ManifestFile
 from goalseek.project.stop import read_pending_run
 from goalseek.records import IterationRecord
-from goalseek.values import Outcome, short_digest
+from goalseek.values import OPEN, Outcome, short_digest
 from goalseek.workspace.driven import Drive, DrivenTree
 from goalseek.workspace.scope import Scope
 
 DRIVE_VARIABLE = "GOALSEEK_DRIVE"  # the folder of the drive that a command is run for
-OPEN = "open"
 _UNDO = "git checkout -- FILE"
 _SESSION_VARIABLES = {"claude": "CLAUDE_CODE_SESSION_ID", "codex": "CODEX_THREAD_ID"}
 
@@ -39,7 +38,7 @@ _SESSION_VARIABLES = {"claude": "CLAUDE_CODE_SESSION_ID", "codex": "CODEX_THREAD
 class Driver(Struct, frozen=True):
     """Who tries: ``session`` and ``checkout`` are the last parts of refs, ``name`` is for people.
 
-    ``isolation`` is the sandbox in which its author worked, ``OPEN`` for none.
+    ``isolation`` is the sandbox in which its author worked, ``OPEN`` in a checkout.
     """
 
     session: str
@@ -146,7 +145,7 @@ def request_try(
 
 
 def request_of(commit: Commit) -> tuple[str, str, str, str]:
-    """Title and text of a try, its session's name, and the sandbox in which its author worked; ``OPEN`` for none."""
+    """Title and text of a try, its session's name, and its author's sandbox, ``OPEN`` for a checkout."""
     title, _, rest = commit.message.partition("\n\n")
     trailers = commit.trailers
     return title, rest.rpartition("\n\n")[0], trailers.get("Session", ""), trailers.get("Isolation", OPEN)

@@ -97,7 +97,7 @@ class Door(contextlib.AbstractContextManager["Door"]):
                 return 0, text, ""
             return USAGE, "", f"goalseek: not {clean_title(shlex.join((name, *rest)), _SHOWN)}: {text}"
         try:
-            load(self._loaded.path)
+            load(self._loaded.path)  # the error of a command outside would quote it
         except GoalseekError:
             return USAGE, "", "goalseek: the manifest is invalid now; goalseek status outside of this drive says why\n"
         if name in _ASKED_OUTSIDE:

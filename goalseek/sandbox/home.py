@@ -120,7 +120,7 @@ def _short_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _write_over(real: Path, content: bytes, status: os.stat_result) -> None:
-    """It stays the same file, which other sandboxes show, by one write, padded so that it is whole at any moment."""
+    """It stays the same file, which other sandboxes show: by one write, padded to the old size."""
     with open(os.open(real, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0) as file:  # noqa: PTH123
         os.posix_fallocate(file.fileno(), 0, len(content))  # a full disk stops here, before anything is written
         file.write(content.ljust(os.fstat(file.fileno()).st_size, b"\n"))

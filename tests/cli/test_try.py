@@ -82,7 +82,9 @@ def test_each_edit_is_measured_and_nothing_of_the_users_moves(
     sentence = "1 kept change by an author who could read the hidden files"
     assert sentence in checkout.check("status") and sentence in checkout.check("iterate", "-n", "0")
     checkout.check("report", "-o", "night.md")
-    assert "authors could read the hidden files" in (checkout.top / "night.md").read_text()
+    report = (checkout.top / "night.md").read_text()
+    assert "3 of the tries came from checkouts, whose authors could read the hidden files" in report
+    assert "no sandbox" in report, "whose tries they were is no level of the sandbox"
 
 
 def test_what_was_kept_meanwhile_stays_and_what_conflicts_is_named(checkout: Project, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import Projects, answer, living, until
+from project import Project, Projects, answer, living, until
 from red_team.attacks import COMMON, LEVELS, NOWHERE, SECRET, Attack, playable
 from red_team.field import cheating, climb, field, is_there, loot_in, script
 from skips import levels
@@ -42,32 +42,38 @@ def by_hand(words: list[str], number: int, attack: Attack, places: dict[str, Any
     until(lambda: is_there(attack.wrote.format(**places)))
 
 
+def begun(make_project: Projects) -> Project:
+    return make_project(files={"answer.json": answer(1), "hidden/labels.txt": SECRET, ".gitignore": "data\n"})
+
+
+def set_up(project: Project, **tables: Any) -> None:
+    """Commits a manifest with these tables, whose verifier runs beside the hidden file."""
+    scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]}
+    judge = {"name": "judge", "run": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"', "sees": "both"}
+    project.set_manifest({"scope": scope, "verify": [judge], **tables})
+    project.commit("the manifest")
+
+
+def succeeded(attack: Attack, loot: str, project: Project, places: dict[str, Any]) -> bool:
+    secret = (project.top / ".git/goalseek/demo/secret").read_bytes().hex()
+    return is_there(attack.wrote.format(**places)) if attack.wrote else attack.gain.replace("{secret}", secret) in loot
+
+
 @pytest.mark.parametrize("mode", levels(*LEVELS))
 def test_an_agent_gets_what_the_level_lets_through_and_no_more(
     mode: str, make_project: Projects, tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("USERS_TOKEN", "mine")
-    project = make_project(files={"answer.json": answer(1), "hidden/labels.txt": SECRET, ".gitignore": "data\n"})
-    agent, wrong = tmp_path / "agent.py", {}
+    project, agent, wrong = begun(make_project), tmp_path / "agent.py", {}
     with field(project, tmp_path, isolated, mode) as (places, descriptor):
         agent.write_text(script("agent", places))
         words = [sys.executable, str(agent), *(attack.name for attack in ATTACKS)]
-        project.set_manifest(
-            {
-                "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]},
-                "verify": [{"name": "judge", "run": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"', "sees": "both"}],
-                **cheating(words, mode),
-            }
-        )
-        project.commit("the manifest")
+        set_up(project, **cheating(words, mode))
         climb(project, len(ATTACKS), descriptor)
         assert not living(isolated), "nothing waits for later"
-        secret = (project.top / ".git/goalseek/demo/secret").read_bytes().hex()
         for number, attack in enumerate(ATTACKS, start=1):
             loot = loot_in((project.run_folder(number) / "provider_output.md").read_text())
-            gained = attack.gain.replace("{secret}", secret) in loot
-            succeeded = is_there(attack.wrote.format(**places)) if attack.wrote else gained
-            if succeeded != (mode in attack.open_at):
+            if succeeded(attack, loot, project, places) != (mode in attack.open_at):
                 wrong[attack.name] = loot
         project.check("audit")
         for number, attack in enumerate(ATTACKS, start=1):
@@ -82,27 +88,19 @@ def test_whoever_drives_gets_no_more_than_an_agent(
     mode: str, make_project: Projects, tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("USERS_TOKEN", "mine")
-    project = make_project(files={"answer.json": answer(1), "hidden/labels.txt": SECRET, ".gitignore": "data\n"})
-    agent, wrong = tmp_path / "agent.py", {}
+    project, agent, wrong = begun(make_project), tmp_path / "agent.py", {}
     attacks = [attack for attack in ATTACKS if attack.gain != "opened" or attack in COMMON]
-    with field(project, tmp_path, isolated, mode) as (places, _):
+    with field(project, tmp_path, isolated, mode) as (places, descriptor):
         agent.write_text(script("agent", places))
-        project.set_manifest(
-            {
-                "scope": {"writable": ["answer.json"], "hidden": ["hidden/**"], "share": ["data"]},
-                "verify": [{"name": "judge", "run": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"', "sees": "both"}],
-                "sandbox": {"mode": mode, "agent_network": False},
-            }
-        )
-        project.commit("the manifest")
+        set_up(project, sandbox={"mode": mode, "agent_network": False})
         project.check("baseline")
-        secret = (project.top / ".git/goalseek/demo/secret").read_bytes().hex()
         for attack in attacks:
-            words = ["env", "GOALSEEK_ITERATION=1", sys.executable, str(agent), attack.name]
-            loot = loot_in(project.check("drive", "--", *words))
-            gained = attack.gain.replace("{secret}", secret) in loot
-            succeeded = is_there(attack.wrote.format(**places)) if attack.wrote else gained
-            if succeeded != (mode in attack.open_at):
+            inside = ["env", "GOALSEEK_ITERATION=1", sys.executable, str(agent), attack.name]
+            words = [sys.executable, "-m", "goalseek", "drive", "--", *inside]
+            how = {"input": "", "capture_output": True, "text": True, "check": True, "timeout": 120}
+            done = subprocess.run(words, cwd=project.top, pass_fds=[descriptor], **how)
+            loot = loot_in(done.stdout)
+            if succeeded(attack, loot, project, places) != (mode in attack.open_at):
                 wrong[attack.name] = loot
         project.check("audit")
     assert not wrong and not living(isolated)

@@ -14,7 +14,7 @@ from goalseek.project import config, paths, progress, tries
 from goalseek.project.picture import describe_end, read_picture
 from goalseek.proposal.past_tries import crash_output, past_try
 from goalseek.records import IterationRecord
-from goalseek.values import Outcome
+from goalseek.values import OPEN, Outcome
 
 _LOOK_SECONDS = 0.05
 _COULD_READ = "its author could read the hidden files: isolation.driver = open"
@@ -110,7 +110,7 @@ def print_result(options: Options, manifest: ManifestFile, record: IterationReco
     lines = [
         f"iteration {record.iteration} {record.outcome}: {past.why if is_driven else record.why}",
         *filter(None, ["; ".join(filter(None, (value, odds)))]),
-        *([_COULD_READ] if record.isolation.driver == tries.OPEN else []),
+        *([_COULD_READ] if record.isolation.driver == OPEN else []),
         *(f"  {line}" for line in printed),
         options.with_manifest(f"next: {_NEXT.get(Outcome(record.outcome), 'goalseek try').format(record.iteration)}"),
     ]

@@ -15,7 +15,7 @@ from goalseek.ledger.standing import take_back
 from goalseek.records import IterationRecord
 from goalseek.statistics.noise import NoiseState, scale_of
 from goalseek.statistics.rotation import Proposer, Rotation, author_of, proposers_of
-from goalseek.values import Outcome, Phase, Reason, Usage
+from goalseek.values import OPEN, Outcome, Phase, Reason, Usage
 from goalseek.views.terminal_text import one_line
 
 _TEXT_MOST = 400
@@ -229,6 +229,7 @@ class ClimbFigures(Struct):
     spending: Expenses = field(default_factory=Expenses)
     incidents: Incidents = field(default_factory=Incidents)
     levels: Counter[tuple[str, str]] = field(default_factory=Counter)
+    open_tries: int = 0  # whose authors could read the hidden files
     runs_at: list[int] = field(default_factory=list)
     settled: records.SettledDifference | None = None
     settled_at: int = -1
@@ -251,11 +252,6 @@ class ClimbFigures(Struct):
     @property
     def is_exposed(self) -> bool:
         return any(verifier == "both" for _, verifier in self.levels)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether authors of tries could read the hidden files."""
-        return any("its author" in sandbox for sandbox, _ in self.levels)
 
     @property
     def is_settled(self) -> bool:
@@ -371,10 +367,10 @@ class ReportFigures(Struct):
                 climb.rotation = climb.rotation.after(proposed)
             tries.add(lambda: try_of(record, label))
         climb.spending.add_iteration(record)
-        author = ", its author in the checkout" if record.isolation.driver == "open" else ""
-        level = record.isolation.sandbox + author, record.isolation.verifier
+        climb.open_tries += record.isolation.driver == OPEN
+        level = record.isolation.sandbox, record.isolation.verifier
         if level not in climb.levels:
-            level = one_line(level[0], 50), one_line(level[1], 30)
+            level = one_line(level[0], 30), one_line(level[1], 30)
         if level in climb.levels or len(climb.levels) < _LEVELS_MOST:
             climb.levels[level] += 1
         idle = (moment - self.newest).total_seconds() if moment and self.newest else 0.0
