@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from goalseek.values import Attempt, CommandRun, Number, Outcome, Reason, Usage, VerifierRun
+from goalseek.values import Attempt, CaseResult, CommandRun, Number, Outcome, Reason, Usage, VerifierRun
 
 MAX_VISIBLE_FILES = 200
 Side = Literal["candidate", "incumbent"]
@@ -206,7 +206,8 @@ class Failure(Struct, frozen=True):
 class Evidence(Struct, frozen=True):
     """The result of VERIFY; ``guard_runs`` and ``verify`` are of the candidate's runs, in their order.
 
-    ``benches`` measured at once, on ``host``; None if a single one measures.
+    ``benches`` measured at once, on ``host``; None if a single one measures. ``case_ids`` are all ids of a run without
+    a table of them.
     """
 
     runs: tuple[VerifierRun, ...] = ()
@@ -215,6 +216,7 @@ class Evidence(Struct, frozen=True):
     failure: Failure | None = None
     benches: int | None = None
     host: str | None = None
+    case_ids: tuple[str, ...] = ()
 
     @property
     def guards(self) -> dict[str, float]:
@@ -237,6 +239,7 @@ class Evidence(Struct, frozen=True):
             guard_runs=self.guard_runs + more.guard_runs,
             verify=self.verify + more.verify,
             failure=more.failure,
+            case_ids=self.case_ids or more.case_ids,
         )
 
 
@@ -255,6 +258,7 @@ class Verdict(Struct, frozen=True):
     delta: Number | None = None
     odds: Number | None = None
     needed: Number | None = None
+    cases: CaseResult | None = None
 
     def __bool__(self) -> bool:
         """Whether the candidate becomes the incumbent."""

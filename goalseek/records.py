@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from goalseek.case_scores import CaseScores
 from goalseek.humanize import better_or_worse, format_number, format_percent, pluralize
-from goalseek.values import Attempt, CommandRun, Number, Outcome, Reason, Usage, VerifierRun, from_line
+from goalseek.values import Attempt, CaseResult, CommandRun, Number, Outcome, Reason, Usage, VerifierRun, from_line
 
 SCHEMA = 2
 READABLE_SCHEMAS = (1, SCHEMA)
@@ -54,6 +55,7 @@ class MeasurementRecord(Head, kw_only=True, frozen=True):
     seconds: Number
     guards: dict[str, Number] = field(default_factory=dict)
     verify: tuple[CommandRun, ...] = ()
+    cases: CaseScores | None = None
     seal: str = ""
 
 
@@ -62,7 +64,8 @@ class MetricResult(Struct, frozen=True):
 
     ``incumbent`` is the median of those of the incumbent's runs that the candidate was compared with. ``needed`` is the
     least ``delta`` that could have been kept, of a candidate that was rejected for its number; None where any could.
-    ``unit`` is "s" for a time that goalseek took, else "".
+    ``unit`` is "s" for a time that goalseek took, else "". If the metric has cases, ``value`` of a candidate that did
+    not run on all is its incumbent's and the mean difference on those that it ran on.
     """
 
     name: str
@@ -73,6 +76,7 @@ class MetricResult(Struct, frozen=True):
     odds: Number | None = None
     unit: str = ""
     needed: Number | None = None
+    cases: CaseResult | None = None
 
 
 class Isolation(Struct, frozen=True):
@@ -95,7 +99,8 @@ class IterationRecord(Head, kw_only=True, frozen=True):
     was measured already. ``provider`` and ``model`` proposed it, in the turn of ``turn_of``: the provider itself, also
     as ``claude fresh``, or another of ``search.rotate``. ``taken_back`` is the kept iteration that it took out of the
     tip. ``usage_before_run`` is the unrecorded usage of earlier runs, which counts in ``limits.total`` only. ``tried``
-    is what its author said to have tried and seen before the measurement: nobody has checked that.
+    is what its author said to have tried and seen before the measurement: nobody has checked that. ``case_ids`` is a
+    baseline's table of cases; scores of runs name them by their positions in it.
 
     Of a climb that has several iterations under way, ``active_seconds`` are those in which it was at work since the
     record before, ``benches`` how many it measures on at once, on ``host``, and ``base_seq`` is the record at whose
@@ -109,6 +114,7 @@ class IterationRecord(Head, kw_only=True, frozen=True):
     why: str
     metric: MetricResult
     runs: tuple[VerifierRun, ...] = ()
+    case_ids: tuple[str, ...] = ()
     guards: dict[str, Number] = field(default_factory=dict)
     attempts: tuple[Attempt, ...] = ()
     commit_hash: str | None = None

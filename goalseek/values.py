@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
+from goalseek.case_scores import CaseScores
+
 
 class Outcome(StrEnum):
     BASELINE = "baseline"
@@ -125,9 +127,9 @@ class _AsNumber:
 Number = Annotated[int | float, _AsNumber()]  # read as it is written: 3 is not 3.0
 _OPTIONAL: dict[str, tuple[object, ...]] = {  # fields that are left out if they have one of these values
     **dict.fromkeys("about_usd base_commit_hash base_seq turn_of taken_back active_seconds".split(), (None,)),
-    **dict.fromkeys(("benches", "host", "usage_before_run", "needed"), (None,)),
+    **dict.fromkeys(("benches", "host", "usage_before_run", "needed", "cases"), (None,)),
     **dict.fromkeys(("unit", "balance", "tried", "driver"), ("",)),
-    **dict.fromkeys(("stacked", "not_stacked", "under_way", "questions"), ((), [])),
+    **dict.fromkeys(("case_ids", "stacked", "not_stacked", "under_way", "questions"), ((), [])),
     "cost_is_partial": (False,),
 }
 
@@ -185,12 +187,35 @@ def _sum(cost: Number | None, other: Number | None) -> Number | None:
 
 
 class VerifierRun(Struct, frozen=True):
-    """One measurement of one tree: ``of`` is "candidate" or "incumbent"; no value where it failed."""
+    """One measurement of one tree: ``of`` is "candidate" or "incumbent"; no value where it failed.
+
+    ``cases``: the scores of those that were asked, of which ``value`` is the mean; None if the metric has no cases.
+    """
 
     of: str
     value: Number | None
     seed: int
     seconds: Number
+    cases: CaseScores | None = None
+
+
+class CaseResult(Struct, frozen=True):
+    """A candidate against its incumbent, case by case: of ``run`` cases it won, lost or tied so many.
+
+    ``of`` is the number of all cases; ``t`` is T of the rule; ``cost`` is that of all runs of both, in full runs.
+    """
+
+    won: int
+    lost: int
+    tied: int
+    run: int
+    of: int
+    t: Number
+    cost: Number
+
+    @property
+    def text(self) -> str:
+        return f"{self.won} won, {self.lost} lost of {self.run}"
 
 
 class CommandRun(Struct, frozen=True):

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from msgspec import Struct, field, structs
 
+from goalseek.case_scores import CaseScores
 from goalseek.errors import GoalseekError
 from goalseek.git.objects import Objects
 from goalseek.ledger.checkpoints import Checkpoints
@@ -26,6 +27,7 @@ from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.records import MeasurementRecord
 from goalseek.statistics.acceptance import rejection_of
+from goalseek.statistics.cases import order_of
 from goalseek.values import CommandRun, Reason, StopReason, VerifierRun
 from goalseek.workspace.places import BenchName
 
@@ -40,6 +42,7 @@ class MeasuredValue(Struct, frozen=True):
     seconds: float  # of all commands together
     seed: int | None = None  # None if it was not recorded
     before: bool = False  # an earlier command measured it
+    cases: CaseScores | None = None
 
 
 class Target(Struct, frozen=True):
@@ -57,6 +60,7 @@ class Target(Struct, frozen=True):
     seed: int | None = None  # None for an unused one
     iteration: int | None = None  # None for the next
     name: str = ""  # for errors
+    cases: tuple[int, ...] = ()  # those to ask; all, if empty
 
     def variant(self, tree: str) -> Target:
         """Another tree in its place. Without a baseline, ``timeout = "auto"`` goes by the last known run."""
@@ -108,7 +112,7 @@ def baseline_target(project: Project, config: Config) -> Target:
 
 
 def value_before(run: MeasurementRecord) -> MeasuredValue:
-    return MeasuredValue(run.value, run.guards, run.verify, run.seconds, run.seed, before=True)
+    return MeasuredValue(run.value, run.guards, run.verify, run.seconds, run.seed, before=True, cases=run.cases)
 
 
 class TreeRun(Struct, frozen=True):
@@ -143,7 +147,11 @@ def measure_in_turn(project: Project, trees: Iterable[Target], asked_by: str = "
         folder.mkdir(parents=True, exist_ok=True)
         iteration = project.standing.next_iteration if target.iteration is None else target.iteration
         role = "candidate" if target.bench == "a" else "incumbent"
+        known = project.standing.noise.cases if target.epoch == project.standing.epoch else None
+        ids = known.ids if known else ()
+        cases = target.cases or order_of(len(ids), target.seed)
         spec = MeasurementSpec(target.tree, target.seed, iteration, role=role, own_folder=target.own_folder)
+        spec = structs.replace(spec, case_ids=ids, cases=cases)
         ruler = (target.ruler, target.baseline_tree, target.baseline_seconds)
         verifier = project.verifier(target.config, *ruler, target.bench)
         run = TreeRun(target, add_measurement(verifier, spec, Evidence(), folder))
@@ -185,7 +193,7 @@ def sync_bench(project: Project, config: Config, tree: str) -> None:
 def measurement_of(evidence: Evidence) -> MeasuredValue:
     run = evidence.runs[0]
     assert run.value is not None
-    return MeasuredValue(run.value, evidence.guards, evidence.verify, run.seconds, run.seed)
+    return MeasuredValue(run.value, evidence.guards, evidence.verify, run.seconds, run.seed, cases=run.cases)
 
 
 def record_measurement(project: Project, target: Target, measurement: MeasuredValue, asked_by: str) -> None:
@@ -200,6 +208,7 @@ def record_measurement(project: Project, target: Target, measurement: MeasuredVa
         seconds=measurement.seconds,
         guards=measurement.guards,
         verify=measurement.verify,
+        cases=measurement.cases,
     )
     with deferring_signals():
         landing.append(project, record)

@@ -6,7 +6,17 @@ from collections.abc import Iterator, Sequence
 from goalseek.git.ignore import compile_pattern, matcher
 from goalseek.git.paths import first_overlap
 from goalseek.manifest.command_words import parse_command
-from goalseek.manifest.tables import FRESH, TIME_SOURCES, Holdout, Manifest, ProviderTable, Reading, ReviewTable, Search
+from goalseek.manifest.tables import (
+    FRESH,
+    TIME_SOURCES,
+    Holdout,
+    Manifest,
+    Metric,
+    ProviderTable,
+    Reading,
+    ReviewTable,
+    Search,
+)
 
 _BYTECODE = ("a.pyc", "a.cpython-311.pyc")
 Location = tuple[str | int, ...]
@@ -34,6 +44,9 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
     names = [command.name for command in manifest.verify]
     yield from _check_repeats("verify", "name", names, "is taken; give it a name of its own")
     yield from _check_reading(("metric",), manifest.metric, manifest)
+    for key in ("race", "missing"):
+        if manifest.metric.cases is None and getattr(manifest.metric, key) not in ("auto", "worst"):
+            yield ("metric", key), "has no use without cases"
     for index, guard in enumerate(manifest.guard):
         yield from _check_reading(("guard", index), guard, manifest)
         if (guard.min, guard.max, guard.max_increase, guard.max_decrease) == (None,) * 4:
@@ -112,22 +125,29 @@ def _check_reading(location: Location, reading: Reading, manifest: Manifest) -> 
     required = {"json": "query", "stdout": "regex", "stderr": "regex"}.get(reading.source or "")
     if reading.source is None:
         yield location, "say how to read it: query (JSON), regex (text), or source"
+    has_cases = isinstance(reading, Metric) and reading.cases is not None
+    if has_cases and reading.source != "json":
+        yield (*location, "cases"), "are read from JSON: leave source and regex out"
     for key in ("query", "regex"):
         is_set = getattr(reading, key) is not None
-        if is_set != (key == required) and reading.source is not None:
+        is_optional = has_cases and key == "query"
+        if is_set != (key == required) and reading.source is not None and not is_optional:
             fault = "has no use" if is_set else "is required"
             yield (*location, key), f'{fault} if source = "{reading.source}"'
     yield from check_expressions(location, reading)
 
 
 def check_expressions(location: Location, reading: Reading | Holdout) -> Iterator[Fault]:
-    if reading.query is not None:
+    cases = reading.cases if isinstance(reading, Metric) else None
+    for key, query in (("query", reading.query), ("cases", cases)):
+        if query is None:
+            continue
         import jmespath
 
         try:
-            jmespath.compile(reading.query)
+            jmespath.compile(query)
         except jmespath.exceptions.JMESPathError as error:
-            yield (*location, "query"), query_fault(reading.query, error)
+            yield (*location, key), query_fault(query, error)
             return
     if reading.regex is not None:
         try:

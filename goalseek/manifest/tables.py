@@ -177,6 +177,16 @@ class Metric(Reading, frozen=True, kw_only=True):
     settle: form.Count = 5
     """How many pairs of baseline and best are measured afresh when a run ends; `none` measures none.
     Example: `settle = 10`"""
+    cases: str | None = None
+    """The [JMESPath](https://jmespath.org) of a list of `{id, score}`, or of a mapping of ids to scores, by which
+    candidates are compared case by case; the number is the mean of the scores.
+    Example: `cases = "results[*].{id: id, score: score}"`"""
+    race: Literal["auto", "off"] = "auto"
+    """Whether a candidate is measured on more and more of the `cases`, until it lies behind: `auto` if the verifier
+    answers only what the file `$GOALSEEK_CASES` asks. Example: `race = "off"`"""
+    missing: Literal["worst", "fail"] | float = "worst"
+    """What a case counts for which a candidate has no score, asked twice: a number, or the `worst` score so far;
+    `fail` rejects the candidate. Example: `missing = 0.0`"""
     examples: form.Count = None
     """How many examples a fixed evaluation set has; goalseek reports a gain that luck reaches on so many.
     Example: `examples = 500`"""

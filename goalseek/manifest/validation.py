@@ -18,7 +18,7 @@ from goalseek.humanize import did_you_mean
 from goalseek.manifest import tables
 from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.rules import Location, check_rules
-from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
+from goalseek.manifest.tables import Manifest, Metric, Reading, VerifyCommand
 
 AnyReading = TypeVar("AnyReading", bound=Reading)
 
@@ -174,7 +174,8 @@ def _fill_defaults(manifest: Manifest, folder: Path) -> Manifest:
 
     def fill_reading(reading: AnyReading, fallback: str) -> AnyReading:
         name = reading.name or reading.query or fallback
-        source = reading.source or ("json" if reading.query else "stdout" if reading.regex else None)
+        is_json = reading.query or (isinstance(reading, Metric) and reading.cases)
+        source = reading.source or ("json" if is_json else "stdout" if reading.regex else None)
         return replace(reading, source=source, name=name, command=reading.command or last)
 
     manifest = replace(manifest, verify=tuple(map(fill_command, manifest.verify)))

@@ -5,22 +5,24 @@ A bench that disappears during one is made again once: it lies in a cache that a
 
 import errno
 import json
+import math
 import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from goalseek import disk
+from goalseek.case_scores import CaseScores
 from goalseek.errors import GoalseekError
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.paths import quote_path
-from goalseek.humanize import abbreviate
+from goalseek.humanize import abbreviate, pluralize
 from goalseek.locks import exclusive_lock
-from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
-from goalseek.measurement.metric import NoNumber, RunFolder, read_file, read_result
+from goalseek.manifest.tables import Manifest, Metric, Reading, VerifyCommand
+from goalseek.measurement.metric import NoNumber, RunFolder, find_cases, find_number, read_file, read_result
 from goalseek.measurement.verifier import (
     Verifier,
     copy_given_folders,
@@ -34,6 +36,7 @@ from goalseek.sandbox.supervisor import LogFile, ProgramResult, Sink
 from goalseek.values import CommandRun, Reason, StopReason, VerifierRun
 
 OUTPUTS = "outputs"
+MOST_MISSING = 0.1  # of the cases asked
 _ARTIFACTS_LIMIT = 256 * 2**20
 Facts = Mapping[str, tuple[int, int]]  # inode and modification time in nanoseconds, by path
 Kind = Literal["both", "hidden"]
@@ -41,7 +44,10 @@ KINDS: tuple[Kind, ...] = ("both", "hidden")
 
 
 class MeasurementSpec(Struct, frozen=True):
-    """``role`` is shown instead of ``side``. The command ``own_folder`` finds no earlier command's file to read."""
+    """``role`` is shown instead of ``side``. The command ``own_folder`` finds no earlier command's file to read.
+
+    ``case_ids`` is the table of cases, ``cases`` are the positions of those to ask; empty for all that there are.
+    """
 
     tree: str
     seed: int
@@ -49,6 +55,8 @@ class MeasurementSpec(Struct, frozen=True):
     side: Side = "candidate"
     role: str = ""
     own_folder: str = ""
+    case_ids: tuple[str, ...] = ()
+    cases: tuple[int, ...] = ()
 
 
 def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidence, run_folder: Path) -> Evidence:
@@ -73,10 +81,14 @@ def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidenc
             if made.failure and not (verifier.bench.is_whole() and (places.scratch / "run").is_dir()):
                 log.write(b"[the bench was removed while it was in use: measured once more]\n")
                 made = _measure(verifier, spec, log, artifacts)
+            if made.runs[0].cases:
+                made = _ask_again(verifier, spec, log, artifacts, made)
         except NoNumber as error:
             made = Evidence((VerifierRun(spec.side, None, spec.seed, 0.0),), failure=error.failure)
         value, failure = made.runs[0].value, made.failure
-        result = failure.why if failure else f"{metric.name} = {value!r}"
+        cases = made.runs[0].cases
+        of_cases = f", the mean of {pluralize(len(cases.unpacked()), 'case')}" if cases else ""
+        result = failure.why if failure else f"{metric.name} = {value!r}{of_cases}"
         log.write(f"[run {number}: {result}]\n".encode("utf-8", "replace"))
     run_folder.mkdir(parents=True, exist_ok=True)
     if spec.side == "incumbent":
@@ -95,6 +107,35 @@ def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidenc
     return evidence.plus(made)
 
 
+def _ask_again(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Path, made: Evidence) -> Evidence:
+    """Cases without a score are asked once more; too many that have none then are a failure."""
+    run, case_ids = made.runs[0], spec.case_ids or made.case_ids
+    assert run.cases
+    scores = run.cases.unpacked()
+    if missing := tuple(case for case, score in scores.items() if score is None):
+        log.write(f"[{pluralize(len(missing), 'case')} without a score, asked once more]\n".encode())
+        again = _measure(verifier, structs.replace(spec, case_ids=case_ids, cases=missing), log, artifacts / "again")
+        made = structs.replace(made, verify=made.verify + again.verify, failure=again.failure)
+        later = again.runs[0]
+        more = later.cases.unpacked() if later.cases else {}
+        scores = {case: more.get(case) if score is None else score for case, score in scores.items()}
+        seconds = round(run.seconds + later.seconds, 6)
+        run = structs.replace(run, cases=CaseScores.of(scores), value=_mean(scores), seconds=seconds)
+    count = sum(score is None for score in scores.values())
+    is_strict = verifier.manifest.metric.missing == "fail" and spec.side == "candidate"
+    if not made.failure and (count > max(1, MOST_MISSING * len(scores)) or (count and is_strict) or run.value is None):
+        why = f"{count} of {pluralize(len(scores), 'case')} got no score, asked twice"
+        made = structs.replace(made, failure=Failure(Reason.NO_METRIC, why))
+    if made.failure:
+        return structs.replace(made, runs=(structs.replace(run, value=None, cases=None),), guard_runs=())
+    return structs.replace(made, runs=(run,))
+
+
+def _mean(scores: Mapping[int, float | None]) -> float | None:
+    present = [score for score in scores.values() if score is not None]
+    return math.fsum(present) / len(present) if present else None
+
+
 def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Path) -> Evidence:
     """What the commands wrote into their run folders is copied to ``artifacts``.
 
@@ -108,11 +149,13 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
     trial = _Trial(verifier, spec, log)
     value: float | None = None
     guards = dict[str, float]()
+    scores: dict[int, float | None] = {}
     failure: Failure | None = None
     try:
         for command in verifier.manifest.commands:
             trial.run(command)
         value, guards = trial.read_numbers()
+        scores = trial.scores
     except NoNumber as error:
         failure = error.failure
     verifier.refuse_changed()
@@ -141,8 +184,8 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
         for name, result in trial.results.items()
     )
     seconds = round(sum(command.seconds for command in commands), 6)
-    run = VerifierRun(spec.side, value, spec.seed, seconds)
-    return Evidence((run,), () if failure else (guards,), commands, failure)
+    run = VerifierRun(spec.side, value, spec.seed, seconds, CaseScores.of(scores) if scores else None)
+    return Evidence((run,), () if failure else (guards,), commands, failure, case_ids=trial.case_ids)
 
 
 class OnceFiles(Struct, frozen=True):
@@ -202,6 +245,8 @@ class _Trial:
         self._verifier, self._spec, self._log = verifier, spec, log
         self._outputs, self._stale = verifier.places.outputs, dict[str, str]()
         self.results: dict[str, ProgramResult] = {}
+        self.scores: dict[int, float | None] = {}
+        self.case_ids: tuple[str, ...] = ()  # if the spec has none
         self.fresh = {kind: RunFolder.make(verifier.places.run_folders[kind]) for kind in KINDS}
         disk.recreate_folder(self._outputs)
         label = f"{spec.tree} {verifier.ruler}"
@@ -236,6 +281,11 @@ class _Trial:
                 "GOALSEEK_ITERATION": str(self._spec.iteration),
                 "GOALSEEK_SEED": str(self._spec.seed),
             }
+            if self._spec.cases and not command.once:  # what runs once is for all later runs
+                ids = self._spec.case_ids
+                asked = verifier.places.scratch / "cases.txt"
+                disk.write_atomic(asked, "".join(f"{ids[case]}\n" for case in self._spec.cases))
+                variables["GOALSEEK_CASES"] = str(asked)
             result = self.results[command.name] = run_command(verifier, command, root, variables, self._log)
             refuse_failed(verifier, command, result)
             _refuse_changed_ruler(verifier, command)
@@ -285,11 +335,11 @@ class _Trial:
             if not any(map(matcher((pattern,)), copied)):
                 raise refusal(f" left no output {pattern}")
 
-    def read_numbers(self) -> tuple[float, dict[str, float]]:
-        """The metric and the guards. Raises NoNumber."""
+    def read_numbers(self) -> tuple[float | None, dict[str, float]]:
+        """The metric and the guards; None if no case has a score. Raises NoNumber."""
         manifest, once = self._verifier.manifest, self._once
         known = (once.numbers or {}) if once else {}
-        value = self._read(manifest.metric)
+        value = self._read_cases(manifest.metric) if manifest.metric.cases else self._read(manifest.metric)
         guards = {
             guard.name: known[guard.name] if guard.name in known else self._read(guard) for guard in manifest.guard
         }
@@ -309,6 +359,26 @@ class _Trial:
         """Raises NoNumber. A number of a command with ``sees = "hidden"`` is not read from candidate code's files."""
         if reading.source != "json":
             return read_result(reading, self.results[reading.command])
+        return find_number(reading, self._read_document(reading))
+
+    def _read_cases(self, metric: Metric) -> float | None:
+        """Their mean, None without a score. Raises NoNumber for an id that is none of the table's, or no case."""
+        scores, spec = find_cases(metric, self._read_document(metric)), self._spec
+        self.case_ids = () if spec.case_ids else tuple(scores)
+        ids = spec.case_ids or self.case_ids
+        if unknown := scores.keys() - set(ids):
+            why = f"{metric.path} has cases that the baseline did not have: {abbreviate(sorted(unknown))}"
+            raise NoNumber(Reason.NO_METRIC, f"{metric.name}: {why}")
+        unasked = [scores.get(name) for name in set(ids).difference(ids[case] for case in spec.cases)]
+        # Some verifiers answer all, whatever they are asked; others have null for what they are not asked.
+        has_all = len(unasked) - unasked.count(None) >= (1 - MOST_MISSING) * len(unasked)
+        asked = range(len(ids)) if has_all else spec.cases
+        self.scores = {case: scores.get(ids[case]) for case in asked}
+        if not self.scores:
+            raise NoNumber(Reason.NO_METRIC, f"{metric.name}: {metric.path} has no case")
+        return _mean(self.scores)
+
+    def _read_document(self, reading: Reading) -> Any:
         sees = {command.name: command.sees for command in self._verifier.manifest.commands}
         is_mixed = sees[reading.command] != "hidden"
         run_folders = [self.fresh["hidden"], *([self.fresh["both"]] if is_mixed else [])]

@@ -23,7 +23,7 @@ from msgspec import Struct
 from goalseek.disk import open_regular, recreate_folder
 from goalseek.humanize import abbreviate
 from goalseek.manifest.rules import query_fault
-from goalseek.manifest.tables import TIME_SOURCES, Reading
+from goalseek.manifest.tables import TIME_SOURCES, Metric, Reading
 from goalseek.phase_values import Failure
 from goalseek.process import seconds_with_sleep
 from goalseek.sandbox.supervisor import ProgramResult
@@ -31,6 +31,7 @@ from goalseek.values import Reason
 
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")  # not 0,125: that comma is a decimal point
 _FILE_LIMIT = 64 * 2**20
+MOST_SCORE = 1e38  # records keep them as 32-bit floats
 _REPLACED = "the run folder was replaced"
 
 
@@ -46,7 +47,10 @@ def _no_metric(reading: Reading, why: str) -> NoNumber:
 
 def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
     """At ``reading.query`` in a JSON document, or in rows of JSON if ``is_lines``. Raises NoNumber."""
-    import jmespath
+    return find_number(reading, _parse(reading, text, is_lines))
+
+
+def _parse(reading: Reading, text: str, is_lines: bool) -> Any:
 
     def make_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
         counts = Counter(name for name, _ in members)
@@ -57,18 +61,54 @@ def read_json(reading: Reading, text: str, is_lines: bool = False) -> float:
 
     parse = functools.partial(json.loads, object_pairs_hook=make_object)
     try:
-        document = [parse(line) for line in text.splitlines() if line.strip()] if is_lines else parse(text)
+        return [parse(line) for line in text.splitlines() if line.strip()] if is_lines else parse(text)
     except (ValueError, RecursionError) as error:
         raise _no_metric(reading, f"{reading.path} is not JSON: {error}") from None
+
+
+def _search(reading: Reading, query: str, document: Any) -> Any:
+    """Raises NoNumber if nothing is there."""
+    import jmespath
+
     try:
-        value = jmespath.search(reading.query or "@", document)
+        value = jmespath.search(query, document)
     except jmespath.exceptions.JMESPathError as error:
-        raise _no_metric(reading, f"the query {query_fault(reading.query or '@', error)}") from None
+        raise _no_metric(reading, f"the query {query_fault(query, error)}") from None
     if value is None:
         keys = [json.dumps(key)[1:-1][:40] for key in document] if isinstance(document, dict) else []
         has = f"; it has: {abbreviate(keys)}" if keys else ""
-        raise _no_metric(reading, f"{reading.path} has no {reading.query!r}{has}")
-    return to_finite(reading.name, value)
+        raise _no_metric(reading, f"{reading.path} has no {query!r}{has}")
+    return value
+
+
+def find_number(reading: Reading, document: Any) -> float:
+    """Raises NoNumber."""
+    return to_finite(reading.name, _search(reading, reading.query or "@", document))
+
+
+def find_cases(metric: Metric, document: Any) -> dict[str, float | None]:
+    """Scores by id, None for null; booleans are 0 and 1. Raises NoNumber for a wrong id or score, or an id twice."""
+    assert metric.cases is not None
+    found = _search(metric, metric.cases, document)
+    if isinstance(found, dict):
+        found = [{"id": name, "score": score} for name, score in found.items()]
+    is_list = isinstance(found, list) and all(isinstance(row, dict) and {"id", "score"} <= row.keys() for row in found)
+    if not is_list:
+        what = 'neither a mapping of ids to scores nor a list of {"id", "score"}'
+        raise _no_metric(metric, f"{metric.cases!r} in {metric.path} is {what}")
+    scores: dict[str, float | None] = {}
+    for row in found:
+        name, score = row["id"], row["score"]
+        if isinstance(name, bool) or not isinstance(name, str | int) or len(str(name).splitlines()) != 1:
+            raise _no_metric(metric, f"{json.dumps(name)[:80]} is no id of a case: a number, or one line of text")
+        name = str(name)
+        if name in scores:
+            raise _no_metric(metric, f"{metric.path} has the case {name[:80]!r} twice")
+        score = int(score) if isinstance(score, bool) else score
+        scores[name] = None if score is None else to_finite(f"case {name[:80]}", score)
+        if abs(scores[name] or 0.0) > MOST_SCORE:
+            raise _no_metric(metric, f"case {name[:80]}: {score} is beyond {MOST_SCORE:g}")
+    return scores
 
 
 def read_text(reading: Reading, text: str) -> float:
@@ -161,8 +201,8 @@ def _ahead() -> int:
     return time.time_ns() - int(seconds_with_sleep() * 1e9)
 
 
-def read_file(reading: Reading, folders: Sequence[RunFolder], outputs: Path, stale: Mapping[str, str]) -> float:
-    """From the first run folder that has the file, else from the outputs. Raises NoNumber if it is missing or stale."""
+def read_file(reading: Reading, folders: Sequence[RunFolder], outputs: Path, stale: Mapping[str, str]) -> Any:
+    """The JSON of the first run folder that has the file, else of the outputs. Raises NoNumber if missing or stale."""
     opened = None
     try:
         for folder in folders:
@@ -177,7 +217,7 @@ def read_file(reading: Reading, folders: Sequence[RunFolder], outputs: Path, sta
         with io.TextIOWrapper(opened, encoding="utf-8", errors="replace") as file:
             if os.fstat(file.fileno()).st_size > _FILE_LIMIT:
                 raise _no_metric(reading, f"{reading.path} has more than {_FILE_LIMIT} bytes")
-            return read_json(reading, file.read(), is_lines=reading.path.endswith(".jsonl"))
+            return _parse(reading, file.read(), is_lines=reading.path.endswith(".jsonl"))
     except StaleFile as error:
         raise _no_metric(reading, f"{reading.path} was not made by this measurement: {error}") from None
     except OSError:

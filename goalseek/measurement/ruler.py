@@ -57,7 +57,10 @@ def ruler_keys(manifest: Manifest) -> dict[str, Any]:
         "setup": {**to_plain(manifest.setup), "timeout": None} if manifest.setup else None,
         "verify": commands,
         "env": manifest.env.verify,
-        "metric": {name: getattr(metric, name) for name in (*_READING_KEYS, "direction")},
+        "metric": {
+            **{name: getattr(metric, name) for name in (*_READING_KEYS, "direction")},
+            **({"cases": metric.cases, "missing": metric.missing} if metric.cases else {}),
+        },
         "guard": [{name: getattr(guard, name) for name in _READING_KEYS} for guard in manifest.guard],
         **({"holdout": manifest.holdout} if manifest.holdout else {}),
     }

@@ -74,6 +74,8 @@ def run_command(
     watches_cpu = any(reading.source == "cpu" and reading.command == command.name for reading in readings)
     try:
         access, environment = access_for(verifier, command, root), environment_for(verifier, root, variables)
+        if asked := variables.get("GOALSEEK_CASES"):
+            access = structs.replace(access, readable=(Path(asked),))
         folder = root / verifier.places.prefix / command.cwd
         launch = verifier.confines.launch(access, arguments, environment, folder)
         launch = structs.replace(launch, watches_cpu=watches_cpu)

@@ -13,6 +13,18 @@ from goalseek.humanize import format_distinct, format_number, parse_share, plura
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Side, Verdict
 from goalseek.statistics import noise
+from goalseek.statistics.cases import (
+    PASSES,
+    Ask,
+    CaseState,
+    Race,
+    ScoresByCase,
+    bar,
+    cost_of,
+    first_look,
+    order_of,
+    scores_of,
+)
 from goalseek.statistics.comparison import Comparison, compare
 from goalseek.statistics.fixed_seed import MIN_CANDIDATE_RUNS, describe_fixed_seed, has_fixed_seed
 from goalseek.statistics.guards import guard_violation, range_violation
@@ -25,7 +37,7 @@ KEEPING_RUNS = 3  # of the candidate
 WIDER = 1.2  # sd
 BETA = 0.3
 LEAST_ALPHA, MOST_ALPHA = 0.01, 0.5
-NextStep = Side | Verdict  # whether to measure candidate or incumbent next, or the verdict
+NextStep = Side | Ask | Verdict  # whether to measure candidate or incumbent next, on which cases, or the verdict
 
 
 def alpha_of(metric: Metric, state: noise.NoiseState) -> float:
@@ -47,13 +59,14 @@ def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) ->
 
 
 class AcceptanceRule(Struct, frozen=True):
-    """``lines_saved`` are the lines by which the candidate is shorter."""
+    """``lines_saved`` are the lines by which the candidate is shorter; ``order`` has the positions of all cases."""
 
     metric: Metric
     guards: Sequence[Guard]
     baseline_guards: Mapping[str, float]
     state: noise.NoiseState
     lines_saved: int
+    order: tuple[int, ...] = ()
 
     def next_step(self, evidence: Evidence) -> NextStep:
         """A failure, or a value outside its range, rejects at once; an incumbent that failed is run again first.
@@ -67,7 +80,10 @@ class AcceptanceRule(Struct, frozen=True):
             return self._reject(() if evidence.failure else candidate_values, rejection)
         if self.state.value is None:
             raise ValueError("there is no baseline")
-        step = self._compare_runs(evidence.runs, candidate_values)
+        if self.state.cases:
+            step = self._compare_cases(self.state.cases, evidence.runs)
+        else:
+            step = self._compare_runs(evidence.runs, candidate_values)
         if isinstance(step, Verdict) or len(candidate_values) > 1:
             for guard in self.guards:
                 value, bound = evidence.guards.get(guard.name), self.baseline_guards.get(guard.name)
@@ -91,6 +107,49 @@ class AcceptanceRule(Struct, frozen=True):
         if verdict and state.confirmed < noise.CONFIRMED_KEEPS and len(candidate_values) == 1:
             return "candidate"
         return verdict
+
+    def _compare_cases(self, state: CaseState, runs: Sequence[VerifierRun]) -> NextStep:
+        metric, sign = self.metric, 1 if self.metric.direction == "maximize" else -1
+        worst = min(0.0, state.lowest) if sign > 0 else max(1.0, state.highest)
+        is_noisy = noise.is_noisy(metric, self.state)
+        race = Race(
+            state if metric.race == "auto" else structs.replace(state, looks=(1.0,)),
+            sign,
+            self.order,
+            bar(metric.alpha),
+            metric.window,
+            min(PASSES, metric.max_repeats),
+            metric.missing if isinstance(metric.missing, float) else worst,
+            is_noisy,
+            metric.noise == "auto" and not is_noisy and self.state.confirmed < noise.CONFIRMED_KEEPS,
+            self.lines_saved > 0,
+        )
+        step = race.next_step(runs)
+        if isinstance(step, Ask):
+            return step
+        incumbent, gain, result = (
+            step.incumbent if step.size == 1 else self.state.value,
+            step.gain,
+            step.result(len(self.order), cost_of(runs, len(self.order))),
+        )
+        assert incumbent is not None
+        value = step.candidate if step.size == 1 else incumbent + sign * gain
+        margin, needed = parse_share(metric.min_delta, incumbent), None
+        size = f"{100 * gain:+.1f} points" if state.is_share else format_number(gain, metric.unit, sign="+")
+        why = f"{size if gain else 'no difference'}, {result.text}"
+        if step.is_ahead and gain < margin:
+            reason, needed = Reason.BELOW_MIN_DELTA, margin
+            why += f"; less than min_delta, {format_number(margin, metric.unit)}"
+        elif step.is_ahead:
+            reason = Reason.BETTER
+        elif not any(step.differences) and step.size == 1 and self.lines_saved > 0 and not is_noisy:
+            reason, why = Reason.SIMPLER, f"{why}, and {pluralize(self.lines_saved, 'line')} fewer"
+        else:
+            reason = Reason.WITHIN_NOISE if gain > 0 else Reason.WORSE if gain < 0 else Reason.TIE
+            why += f"; T is {step.t_statistic:.2f}, needed {step.z:.2f}" if step.size == 1 and gain > 0 else ""
+            needed = max(margin, step.needed_gain) or None
+        outcome = Outcome.KEPT if reason in (Reason.SIMPLER, Reason.BETTER) else Outcome.REVERTED
+        return Verdict(outcome, reason, why, value, incumbent, gain, needed=needed, cases=result)
 
     def _compare_plainly(self, values: Sequence[float]) -> Verdict:
         """Keep if strictly better, by ``metric.min_delta`` at least; an exact tie only if it leaves fewer lines."""
@@ -211,6 +270,8 @@ def decide_on_baseline(metric: Metric, guards: Sequence[Guard], commit: str, evi
     """A failure or an invalid value rejects at once; else as many runs as tell whether they differ."""
     if rejection := rejection_of(metric, guards, evidence):
         return Verdict(Outcome.REVERTED, *rejection)
+    if metric.cases is not None:
+        return _decide_on_cases(metric, commit, evidence)
     values = noise.values_of(evidence.runs, "candidate")
     agree = len(set(values)) <= 1
     needed = noise.AGREEING_REPEATS + 1 if metric.noise == "auto" and agree else noise.MAX_BASELINE_RUNS
@@ -218,3 +279,19 @@ def decide_on_baseline(metric: Metric, guards: Sequence[Guard], commit: str, evi
         return "candidate"
     count = f", {len(values)} {'identical ' if agree else ''}runs" if len(values) > 1 else ""
     return Verdict(Outcome.BASELINE, Reason.MEASURED, f"measured at {commit[:12]}{count}", noise.representative(values))
+
+
+def _decide_on_cases(metric: Metric, commit: str, evidence: Evidence) -> NextStep:
+    """Two full runs tell whether the same code answers the same; an eighth of the second, whether it can be asked."""
+    if not evidence.runs:
+        return "candidate"
+    count = len(evidence.case_ids)
+    order = order_of(count, evidence.runs[0].seed)
+    if metric.race == "auto" and len(evidence.runs) == 1:
+        return Ask("candidate", tuple(first_look(order)))
+    answers = ScoresByCase(count, scores_of(evidence.runs, "candidate"))
+    if metric.noise != "none" and (cases := answers.needed(order, 2)):
+        return Ask("candidate", cases)
+    same = "twice, each the same" if not answers.squares else "twice"
+    why = f"measured at {commit[:12]}, {pluralize(count, 'case')}{f' {same}' if answers.runs > 1 else ''}"
+    return Verdict(Outcome.BASELINE, Reason.MEASURED, why, answers.mean)

@@ -8,7 +8,8 @@ import math
 from collections.abc import Sequence
 
 from goalseek.records import SettledDifference
-from goalseek.statistics.noise import Pair, mean, median, scale_of, solve, spread, variance
+from goalseek.statistics.cases import mean
+from goalseek.statistics.noise import Pair, median, scale_of, solve, spread, variance
 
 PAIRS = 5
 CONFIDENCE = 0.95

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from goalseek.humanize import better_or_worse, format_duration, format_gain
 from goalseek.manifest.tables import Manifest, Metric
 from goalseek.records import IterationRecord, MeasurementRecord
+from goalseek.statistics.cases import CaseState, looks_of, mean
 from goalseek.values import Number, Outcome, Reason, VerifierRun
 
 Pair = tuple[Number, Number]
@@ -99,10 +100,6 @@ def median(values: Sequence[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
 def variance(values: Sequence[float]) -> float:
     """The sample variance, over n - 1; 0 for one value."""
     middle = mean(values)
@@ -156,7 +153,8 @@ class NoiseState(Struct, frozen=True):
     and it stays while ``incumbent`` grows.
     ``agreed`` counts repeats that were equal to the last bit, ``differed`` says whether one ever was not, ``confirmed``
     counts keeps that were run again and agreed, ``tested`` candidates for which the rule gave odds, ``kept`` those of
-    them that it kept. ``pairs`` and the incumbent's runs are all of one setting.
+    them that it kept. ``pairs`` and the incumbent's runs are all of one setting. If the metric has ``cases``, these say
+    the incumbent's scores and the noise; ``pairs`` and ``incumbent`` are empty.
     """
 
     clock: int = 0
@@ -175,6 +173,7 @@ class NoiseState(Struct, frozen=True):
     ruler: str = ""
     benches: int | None = None
     host: str | None = None
+    cases: CaseState | None = None
 
     @property
     def setting(self) -> Setting:
@@ -197,10 +196,11 @@ class NoiseState(Struct, frozen=True):
         if incumbent is not None and record.base_commit_hash not in (None, incumbent):
             others.add("incumbent")
         if others:
-            runs = [VerifierRun("other" if run.of in others else run.of, run.value, 0, 0.0) for run in runs]
+            runs = [structs.replace(run, of="other") if run.of in others else run for run in runs]
         setting, outcome = setting_of(record.benches, record.host), record.outcome
         if outcome == Outcome.BASELINE:
-            state = NoiseState().with_runs([VerifierRun("incumbent", run.value, 0, 0.0) for run in runs])
+            cases = CaseState(record.case_ids, looks=looks_of(runs)) if record.case_ids else None
+            state = NoiseState(cases=cases).with_runs([structs.replace(run, of="incumbent") for run in runs])
             state = structs.replace(state, benches=setting[0], host=setting[1])
         else:
             before = self.under(setting) if runs else self
@@ -208,8 +208,12 @@ class NoiseState(Struct, frozen=True):
             if record.metric.odds is not None:
                 state = structs.replace(state, tested=before.tested + 1, kept=before.kept + is_kept)
             if is_kept and (own := timed_runs(before.clock, runs, "candidate")):
-                confirmed = before.confirmed + (len(own) > 1 and not state.differed)
-                state = structs.replace(state, opening=(), incumbent_runs=0, confirmed=confirmed)
+                is_repeated, cases = len(own) > 1, state.cases
+                if cases and before.cases:
+                    is_repeated, own = cases.repeats > before.cases.repeats, ()
+                    cases = cases.with_incumbent(runs, state.differed)
+                confirmed = before.confirmed + (is_repeated and not state.differed)
+                state = structs.replace(state, opening=(), incumbent_runs=0, confirmed=confirmed, cases=cases)
                 state = structs.replace(state, incumbent=own[1:][-MAX_INCUMBENT_RUNS:])
         if outcome not in (Outcome.BASELINE, Outcome.KEPT):
             return state
@@ -219,11 +223,13 @@ class NoiseState(Struct, frozen=True):
     def after_measurement(self, record: MeasurementRecord) -> NoiseState:
         """It was made alone, and is a repeat if it ran the incumbent's code."""
         is_repeat = (record.tree, record.ruler, *self.setting) == (self.tree, self.ruler, None, None)
-        return self.with_runs((VerifierRun("incumbent" if is_repeat else "other", record.value, 0, 0.0),))
+        return self.with_runs((VerifierRun("incumbent" if is_repeat else "other", record.value, 0, 0.0, record.cases),))
 
     def with_runs(self, runs: Sequence[VerifierRun]) -> NoiseState:
         if not runs:
             return self
+        if self.cases:
+            return self._with_cases(self.cases, runs)
         fresh = timed_runs(self.clock, runs, "incumbent")
         repeats = repeats_of(self, runs) if fresh or len(runs) > 1 else ()
         agreed = sum([before == after for before, after in repeats])
@@ -241,6 +247,20 @@ class NoiseState(Struct, frozen=True):
             incumbent_runs=state.incumbent_runs + len(fresh),
             agreed=self.agreed + agreed,
             differed=self.differed or has_difference,
+        )
+
+    def _with_cases(self, before: CaseState, runs: Sequence[VerifierRun]) -> NoiseState:
+        cases = before.with_runs(runs)
+        has_difference = cases.squares > before.squares
+        if has_difference and not self.differed:
+            cases = structs.replace(cases, own=cases.own[len(before.own) :])
+        return structs.replace(
+            self,
+            clock=self.clock + len(runs),
+            all_positive=False,
+            agreed=self.agreed + (cases.repeats > before.repeats and not has_difference),
+            differed=self.differed or has_difference,
+            cases=cases,
         )
 
 

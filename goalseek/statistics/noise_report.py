@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from goalseek.humanize import abbreviate, better_or_worse, format_duration, format_number, format_percent, parse_share
 from goalseek.manifest.tables import TIME_SOURCES
-from goalseek.statistics.noise import Scale, mean, median, robust_sd, scale_of, solve
+from goalseek.statistics.cases import mean
+from goalseek.statistics.noise import Scale, median, robust_sd, scale_of, solve
 
 ITERATIONS = 100
 MOST_CASES = 30

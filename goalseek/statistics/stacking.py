@@ -9,7 +9,8 @@ from itertools import combinations, islice, takewhile
 
 from goalseek.manifest.tables import Metric, Search
 from goalseek.records import IterationRecord
-from goalseek.statistics.noise import NoiseState, is_noisy, mean, median, scale_of, spread, values_of
+from goalseek.statistics.cases import mean
+from goalseek.statistics.noise import NoiseState, is_noisy, median, scale_of, spread, values_of
 from goalseek.values import Reason
 
 ELIGIBLE = (Reason.WORSE, Reason.WITHIN_NOISE, Reason.TIE, Reason.BELOW_MIN_DELTA)

@@ -19,10 +19,11 @@ from msgspec import Struct
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
+from goalseek.case_scores import CaseScores
 from goalseek.manifest import loading, tables, validation
 from goalseek.manifest.loading import SCHEMAS, published_schema
 from goalseek.records import KINDS, READABLE_SCHEMAS, Isolation, MetricResult
-from goalseek.values import Attempt, CommandRun, Usage, VerifierRun
+from goalseek.values import Attempt, CaseResult, CommandRun, Usage, VerifierRun
 
 GENERATED = [name for name in SCHEMAS if name != "brief"]
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -115,7 +116,8 @@ class _Schemas(GenerateJsonSchema):
 
 
 def _schema_of(kind: Any, *structs: type) -> dict[str, Any]:
-    for struct in (*structs, *KINDS.values(), MetricResult, Isolation, Usage, VerifierRun, CommandRun, Attempt):
+    parts = (MetricResult, Isolation, Usage, VerifierRun, CommandRun, Attempt, CaseScores, CaseResult)
+    for struct in (*structs, *KINDS.values(), *parts):
         validation.show_to_pydantic(struct)
     document: dict[str, Any] = TypeAdapter(kind).json_schema(schema_generator=_Schemas)
     return document

@@ -13,6 +13,7 @@ from goalseek.loop.iteration import Iteration
 from goalseek.measurement.measure import MeasurementSpec, add_measurement
 from goalseek.phase_values import Candidate, Change, Evidence, Verdict
 from goalseek.statistics.acceptance import AcceptanceRule, decide_on_baseline
+from goalseek.statistics.cases import Ask, order_of
 from goalseek.statistics.noise import setting_of
 from goalseek.values import Outcome
 from goalseek.workspace.places import BenchName
@@ -28,21 +29,25 @@ def verify(
     benches, host = iteration.lanes.pool.setting
     own_setting = setting_of(benches, host)
     lines_saved = change.lines_removed - change.lines_added
+    case_ids = standing.noise.cases.ids if standing.noise.cases else ()
+    order = order_of(len(case_ids), iteration.seed(attempt.runs + 1))
 
     def next_run(evidence: Evidence) -> Callable[[], Evidence] | Verdict:
         if not evidence.runs:
             evidence = Evidence(benches=benches, host=host)
         setting = setting_of(evidence.benches, evidence.host)
         noise = standing.noise.under(setting)
-        rule = AcceptanceRule(manifest.metric, manifest.guard, baseline.guards, noise, lines_saved)
-        side = rule.next_step(evidence)
-        if isinstance(side, Verdict):
-            return side
+        rule = AcceptanceRule(manifest.metric, manifest.guard, baseline.guards, noise, lines_saved, order)
+        step = rule.next_step(evidence)
+        if isinstance(step, Verdict):
+            return step
         if setting != own_setting:
             return next_run(Evidence())
+        side, cases = (step.side, step.cases) if isinstance(step, Ask) else (step, ())
         bench: BenchName = "a" if side == "candidate" else "b"
         tree = candidate.tree if side == "candidate" else incumbent.tree
-        spec = MeasurementSpec(tree, iteration.seed(attempt.runs + len(evidence.runs) + 1), iteration.number, side)
+        seed = iteration.seed(attempt.runs + len(evidence.runs) + 1)
+        spec = MeasurementSpec(tree, seed, iteration.number, side, case_ids=case_ids, cases=cases)
 
         def measure() -> Evidence:
             verifier = project.verifier(iteration.config, standing.ruler, baseline.tree, baseline.seconds, bench)
@@ -57,8 +62,10 @@ def verify(
 
 
 def verify_baseline(iteration: Iteration, ruler: str, candidate: Candidate) -> tuple[Evidence, Verdict]:
-    config, pool = iteration.config, iteration.standing.pooled(candidate.tree, ruler)
+    config = iteration.config
     metric, guards = config.manifest.metric, config.manifest.guard
+    # Measurements before the first baseline had no table of cases.
+    pool = () if metric.cases else iteration.standing.pooled(candidate.tree, ruler)
 
     def next_run(evidence: Evidence) -> Callable[[], Evidence] | Verdict:
         if pool and not evidence.runs:
@@ -67,7 +74,9 @@ def verify_baseline(iteration: Iteration, ruler: str, candidate: Candidate) -> t
         if isinstance(step, Verdict):
             return step
         seed = iteration.seed(len(evidence.runs) + 1)
-        spec = MeasurementSpec(candidate.tree, seed, iteration.number, role=Outcome.BASELINE)
+        cases = step.cases if isinstance(step, Ask) else ()
+        role, ids = Outcome.BASELINE, evidence.case_ids
+        spec = MeasurementSpec(candidate.tree, seed, iteration.number, role=role, case_ids=ids, cases=cases)
 
         def measure() -> Evidence:
             verifier = iteration.project.verifier(config, ruler, candidate.tree, {})
