@@ -198,7 +198,8 @@ class IterationRecord(Head, kw_only=True, frozen=True):
 class SettledDifference(Struct, frozen=True):
     """``difference`` is positive if better; ``before`` and ``after`` are medians; ``interval`` is None for one pair.
 
-    All are in the metric's units; but ``difference`` and ``interval`` are shares of ``before`` if ``in_percent``.
+    All are in the metric's units; but ``difference`` and ``interval`` are shares of ``before`` if ``in_percent``. The
+    interval is over the ``cases`` if the metric has so many.
     """
 
     pairs: int
@@ -208,6 +209,7 @@ class SettledDifference(Struct, frozen=True):
     interval: tuple[float, float] | None
     in_percent: bool
     unit: str = ""
+    cases: int | None = None
 
     @property
     def is_sure(self) -> bool:
@@ -219,7 +221,7 @@ class SettledDifference(Struct, frozen=True):
         if self.interval is None or self.is_sure:
             return ""
         low, high = map(self.format_size, self.interval)
-        return f"no gain shown: {low} to {high} ({pluralize(self.pairs, 'pair')})"
+        return f"no gain shown: {low} to {high} ({self._counts})"
 
     def in_words(self) -> str:
         """``3.1% better (95% interval 1.2% to 5.0%), the mean of 5 pairs``; ``3.1% better (exactly), 2 pairs``."""
@@ -232,7 +234,12 @@ class SettledDifference(Struct, frozen=True):
             interval = f"{low} to {high}" + (", rounded" if low == high else "")
             text += " (exactly)" if is_exact else f" (95% interval {interval})"
         of = "" if is_exact or self.interval is None else "the mean of "
-        return f"{text}, {of}{pluralize(self.pairs, 'pair')}"
+        return f"{text}, {of}{self._counts}"
+
+    @property
+    def _counts(self) -> str:
+        pairs = pluralize(self.pairs, "pair")
+        return pairs if self.cases is None else f"{pluralize(self.cases, 'case')} in {pairs}"
 
     def format_size(self, size: float) -> str:
         return format_percent(size) if self.in_percent else format_number(size, self.unit, digits=4)
@@ -244,6 +251,9 @@ class SettleRecord(Head, kw_only=True, frozen=True):
     ``pairs`` are (baseline, best), ``baseline`` and ``best`` their medians, all in the metric's units. ``difference``
     is positive where better; it and its 95% interval are shares of the baseline where ``in_percent``, else in the
     metric's units. The interval is None for a single pair.
+
+    If the metric has ``cases``, the interval is over so many of them, also for a single pair. ``left`` estimates what
+    remains of the difference after the luck of the cases, on which the kept changes were chosen.
     """
 
     metric: str
@@ -261,11 +271,19 @@ class SettleRecord(Head, kw_only=True, frozen=True):
     seconds: Number
     why: str
     unit: str = ""
+    cases: int | None = None
+    left: Number | None = None
     seal: str = ""
 
     @property
+    def left_in_words(self) -> str:
+        """``; about 0.024 of it is left after the luck of the cases, an estimate``, or ""."""
+        size = "" if self.left is None else format_number(self.left, digits=2)
+        return size and f"; about {size} of it is left after the luck of the cases, an estimate"
+
+    @property
     def result(self) -> SettledDifference:
-        figures = self.baseline, self.best, self.difference, self.interval, self.in_percent, self.unit
+        figures = self.baseline, self.best, self.difference, self.interval, self.in_percent, self.unit, self.cases
         return SettledDifference(len(self.pairs), *figures)
 
 

@@ -127,7 +127,7 @@ class _AsNumber:
 Number = Annotated[int | float, _AsNumber()]  # read as it is written: 3 is not 3.0
 _OPTIONAL: dict[str, tuple[object, ...]] = {  # fields that are left out if they have one of these values
     **dict.fromkeys("about_usd base_commit_hash base_seq turn_of taken_back active_seconds".split(), (None,)),
-    **dict.fromkeys(("benches", "host", "usage_before_run", "needed", "cases"), (None,)),
+    **dict.fromkeys(("benches", "host", "usage_before_run", "needed", "cases", "left"), (None,)),
     **dict.fromkeys(("unit", "balance", "tried", "driver"), ("",)),
     **dict.fromkeys(("case_ids", "stacked", "not_stacked", "under_way", "questions"), ((), [])),
     "cost_is_partial": (False,),

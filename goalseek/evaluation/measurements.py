@@ -193,7 +193,8 @@ def sync_bench(project: Project, config: Config, tree: str) -> None:
 def measurement_of(evidence: Evidence) -> MeasuredValue:
     run = evidence.runs[0]
     assert run.value is not None
-    return MeasuredValue(run.value, evidence.guards, evidence.verify, run.seconds, run.seed, cases=run.cases)
+    cases = None if evidence.case_ids else run.cases  # without a table the positions are of this run alone
+    return MeasuredValue(run.value, evidence.guards, evidence.verify, run.seconds, run.seed, cases=cases)
 
 
 def record_measurement(project: Project, target: Target, measurement: MeasuredValue, asked_by: str) -> None:

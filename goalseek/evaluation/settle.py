@@ -18,31 +18,32 @@ from goalseek.manifest.tables import Manifest
 from goalseek.project import landing
 from goalseek.project.config import Config
 from goalseek.project.limits import seconds_left
-from goalseek.project.progress import needs_settling
+from goalseek.project.progress import pairs_to_settle
 from goalseek.project.project import Project
-from goalseek.records import SettleRecord
-from goalseek.statistics.intervals import PAIRS, settle
-from goalseek.values import Phase, Reason, StopReason, Usage
+from goalseek.records import IterationRecord, SettleRecord
+from goalseek.statistics.cases import share_left
+from goalseek.statistics.intervals import PAIRS, settle, settle_cases
+from goalseek.values import Outcome, Phase, Reason, StopReason, Usage
 
 
 def seconds_to_settle(manifest: Manifest, standing: Standing) -> float:
     """0 if it is not needed."""
-    pairs = manifest.metric.settle if needs_settling(manifest, standing) else 0
-    return pairs * _seconds_of_pair(standing) if pairs else 0.0
+    return pairs_to_settle(manifest.metric, standing) * _seconds_of_pair(standing)
 
 
 def pairs_in_time(manifest: Manifest, standing: Standing, now: datetime) -> int:
-    assert manifest.metric.settle
+    wanted = pairs_to_settle(manifest.metric, standing)
     remaining, each = seconds_left(manifest.limits, standing, now), _seconds_of_pair(standing)
     if remaining is None or each <= 0:
-        return manifest.metric.settle
-    return min(manifest.metric.settle, max(0, int(remaining / each)))
+        return wanted
+    return min(wanted, max(0, int(remaining / each)))
 
 
 def settle_at_end(project: Project, config: Config) -> None:
     """Settle if needed, in as many pairs as there is time for. A failure is a note, not an error."""
     manifest, standing = config.manifest, project.standing
-    if not needs_settling(manifest, standing):
+    wanted = pairs_to_settle(manifest.metric, standing)
+    if not wanted:
         return
     killed_seconds = measurements.seconds_outside(project, settle_key(standing)).before
     spent = standing.for_run(project.run_id).spending(killed_seconds, Usage())
@@ -51,10 +52,9 @@ def settle_at_end(project: Project, config: Config) -> None:
     if pairs == 0:
         project.watch.on_note(f"no time is left to measure the result afresh; {later}")
         return
-    if pairs != manifest.metric.settle:
-        project.watch.on_note(
-            f"settling with {pluralize(pairs, 'pair')} in place of {manifest.metric.settle}: the time is nearly spent"
-        )
+    if pairs != wanted:
+        text = f"settling with {pluralize(pairs, 'pair')} in place of {wanted}: the time is nearly spent"
+        project.watch.on_note(text)
     project.watch.on_phase(standing.last_iteration, Phase.SETTLE)
     project.show("running", standing.last_iteration, Phase.SETTLE)
     try:
@@ -68,10 +68,11 @@ def settle_at_end(project: Project, config: Config) -> None:
 def settle_on_request(project: Project, config: Config) -> None:
     """Settle, unless the metric repeats exactly. Raises GoalseekError if nothing was kept, or a tree has no number."""
     metric, standing = config.manifest.metric, project.standing
-    if standing.keeps and not standing.noise.differed and metric.noise == "auto":
+    is_exact = standing.keeps and not standing.noise.differed and metric.noise == "auto"
+    if is_exact and not metric.cases:
         project.watch.on_note("the same code always gave the same number, so one run each is enough: nothing to settle")
     else:
-        _settle(project, config, metric.settle or PAIRS)
+        _settle(project, config, 1 if is_exact else metric.settle or PAIRS)
 
 
 def _settle(project: Project, config: Config, count: int) -> None:
@@ -110,7 +111,11 @@ def _settle(project: Project, config: Config, count: int) -> None:
     runs = project.standing.settling[: 2 * count]
     pairs = tuple(measurements.pairs_in_turn([run.value for run in runs]))
     metric = config.manifest.metric
-    result = settle(metric.direction, pairs, standing.noise.all_positive, metric.unit)
+    if metric.cases:
+        before_runs, after_runs = zip(*measurements.pairs_in_turn([run.cases for run in runs]), strict=True)
+        result = settle_cases(metric.direction, pairs, before_runs, after_runs)
+    else:
+        result = settle(metric.direction, pairs, standing.noise.all_positive, metric.unit)
     record = SettleRecord(
         **project.record_head("settle", standing.epoch),
         metric=metric.name,
@@ -128,8 +133,24 @@ def _settle(project: Project, config: Config, count: int) -> None:
         seconds=round(sum(run.seconds for run in runs), 6),
         why=result.no_gain or result.in_words(),
         unit=metric.unit,
+        cases=result.cases,
+        left=_left_of(project, result.difference) if metric.cases else None,
     )
     project.watch.on_record(landing.append(project, record))
+
+
+def _left_of(project: Project, difference: float) -> float | None:
+    """What is left of the settled difference after the luck of the cases; None if the kept changes tell nothing."""
+    standing, kept = project.standing, list[IterationRecord]()
+    assert standing.origin
+    for record in project.ledger.history.newest_iterations():
+        if record.iteration <= standing.origin.iteration:
+            break
+        if record.outcome == Outcome.KEPT and record.iteration not in standing.taken_back:
+            kept.append(record)
+    gains = [(record.metric.delta or 0.0, record.metric.cases.t) for record in kept if record.metric.cases]
+    share = share_left(gains)
+    return None if share is None else share * difference
 
 
 def _seconds_of_pair(standing: Standing) -> float:

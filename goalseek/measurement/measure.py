@@ -47,6 +47,7 @@ class MeasurementSpec(Struct, frozen=True):
     """``role`` is shown instead of ``side``. The command ``own_folder`` finds no earlier command's file to read.
 
     ``case_ids`` is the table of cases, ``cases`` are the positions of those to ask; empty for all that there are.
+    ``so_far`` is shown beside it.
     """
 
     tree: str
@@ -57,6 +58,7 @@ class MeasurementSpec(Struct, frozen=True):
     own_folder: str = ""
     case_ids: tuple[str, ...] = ()
     cases: tuple[int, ...] = ()
+    so_far: str = ""
 
 
 def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidence, run_folder: Path) -> Evidence:
@@ -72,7 +74,7 @@ def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidenc
         for name in ("verifier.log", "measurements", OUTPUTS):
             disk.remove_if_exists(run_folder / name)
     artifacts = run_folder / "measurements" / str(number)
-    verifier.turn(spec.role or spec.side, number)
+    verifier.turn(spec.role or spec.side, number, spec.so_far)
     exclusive = exclusive_lock(metric.exclusive, verifier.waiting, verifier.pause)
     with exclusive, LogFile(run_folder / "verifier.log") as log:
         log.write(f"[run {number}: {spec.side}, seed {spec.seed}]\n".encode())

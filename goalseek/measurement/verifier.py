@@ -40,7 +40,7 @@ class Verifier(Struct, frozen=True):
 
     ``baseline_seconds`` are wall times by command, for ``timeout = "auto"``; empty for the baseline itself.
     ``refuse_changed`` raises GoalseekError if a source of the ruler outside the repository is not as it was pinned.
-    ``turn`` is called with role and number of each run that begins. ``slot`` counts benches from 0.
+    ``turn`` is called with role and number of a run that begins, and what is known before it. ``slot`` counts from 0.
     """
 
     manifest: Manifest
@@ -55,7 +55,7 @@ class Verifier(Struct, frozen=True):
     waiting: Callable[[str], AbstractContextManager[object]]
     pause: Callable[[], None]
     refuse_changed: Callable[[], None]
-    turn: Callable[[str, int], None]
+    turn: Callable[[str, int, str], None]
     slot: int
 
 

@@ -244,14 +244,14 @@ class Activity:
         if not is_same_status or self._seconds_since_write() >= MIN_WRITE_SECONDS:
             self._write()
 
-    def show_turn(self, side: str, number: int) -> None:
-        """Show the run of the verifier; settling counts the runs of both trees together."""
+    def show_turn(self, side: str, number: int, so_far: str) -> None:
+        """Show the run of the verifier, and what came of those before it; settling counts the runs of both trees."""
         phase = self.picture.phase
         if phase == Phase.SETTLE:
             self._turns += 1
             turn = f"run {self._turns}, {'the best' if side == 'incumbent' else 'the baseline'}"
         elif phase == Phase.VERIFY:
-            turn = f"run {number}, the {side}{' again' if side == 'incumbent' else ''}"
+            turn = f"run {number}, the {side}{' again' if side == 'incumbent' else ''}{so_far and f': {so_far}'}"
         else:
             return
         self.show(structs.replace(self.picture, turn=turn))

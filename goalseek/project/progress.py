@@ -87,11 +87,13 @@ def median_iteration_seconds(newest_first: Iterable[IterationRecord]) -> float |
     return median(seconds) if seconds else None
 
 
-def needs_settling(manifest: Manifest, standing: Standing) -> bool:
-    if not standing.keeps or not manifest.metric.settle:
-        return False
-    is_noisy = standing.noise.differed or manifest.metric.noise == "always"
-    return is_noisy and standing.settled is None
+def pairs_to_settle(metric: Metric, standing: Standing) -> int:
+    """How many pairs a settling at the end takes, if it is due; a single one tells all of cases that repeat exactly."""
+    if not standing.keeps or standing.settled:
+        return 0
+    if standing.noise.differed or metric.noise == "always":
+        return metric.settle or 0
+    return min(1, metric.settle or 0) if metric.cases else 0
 
 
 def small_set_warning(metric: Metric, standing: Standing) -> str | None:

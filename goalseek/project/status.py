@@ -193,7 +193,8 @@ def _promote_hint(manifest: Manifest, standing: Standing) -> str:
     if warning := standing.worse_than_baseline:
         return warning
     if standing.keeps:
-        before = "goalseek settle measures the gain afresh; " if progress.needs_settling(manifest, standing) else ""
+        is_due = progress.pairs_to_settle(manifest.metric, standing) > 0
+        before = "goalseek settle measures the gain afresh; " if is_due else ""
         before = f"{no_gain}; " if (no_gain := standing.settled.result.no_gain if standing.settled else "") else before
         return f"{before}{promote} kept changes missing from HEAD"
     if standing.taken_back:

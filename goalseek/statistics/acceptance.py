@@ -22,6 +22,7 @@ from goalseek.statistics.cases import (
     bar,
     cost_of,
     first_look,
+    mean,
     order_of,
     scores_of,
 )
@@ -289,9 +290,9 @@ def _decide_on_cases(metric: Metric, commit: str, evidence: Evidence) -> NextSte
     order = order_of(count, evidence.runs[0].seed)
     if metric.race == "auto" and len(evidence.runs) == 1:
         return Ask("candidate", tuple(first_look(order)))
-    answers = ScoresByCase(count, scores_of(evidence.runs, "candidate"))
+    answers = ScoresByCase(scores_of(evidence.runs, "candidate"))
     if metric.noise != "none" and (cases := answers.needed(order, 2)):
         return Ask("candidate", cases)
     same = "twice, each the same" if not answers.squares else "twice"
-    why = f"measured at {commit[:12]}, {pluralize(count, 'case')}{f' {same}' if answers.runs > 1 else ''}"
-    return Verdict(Outcome.BASELINE, Reason.MEASURED, why, answers.mean)
+    why = f"measured at {commit[:12]}, {pluralize(count, 'case')}{f' {same}' if answers.repeats else ''}"
+    return Verdict(Outcome.BASELINE, Reason.MEASURED, why, mean([*answers.means.values()]))

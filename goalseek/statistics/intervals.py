@@ -7,8 +7,9 @@ import functools
 import math
 from collections.abc import Sequence
 
+from goalseek.case_scores import CaseScores
 from goalseek.records import SettledDifference
-from goalseek.statistics.cases import mean
+from goalseek.statistics.cases import ScoresByCase, mean
 from goalseek.statistics.noise import Pair, median, scale_of, solve, spread, variance
 
 PAIRS = 5
@@ -51,6 +52,27 @@ def settle(
         reach = student_quantile((1 + CONFIDENCE) / 2, count - 1) * math.sqrt(variance(gains) / count)
         interval = (in_units(gain - reach), in_units(gain + reach))
     return SettledDifference(count, before, after, in_units(gain), interval, positive, unit)
+
+
+def settle_cases(
+    direction: str,
+    pairs: Sequence[tuple[float, float]],
+    before: Sequence[CaseScores | None],
+    after: Sequence[CaseScores | None],
+) -> SettledDifference:
+    """The mean over cases of the difference of their mean scores, with Student's interval over the cases.
+
+    So the interval is for cases like these; it does not know that the best was chosen on them.
+    """
+    first, last = (ScoresByCase(filter(None, runs)).means for runs in (before, after))
+    sign = 1 if direction == "maximize" else -1
+    gains = [sign * (last[case] - score) for case, score in first.items() if case in last]
+    old, new = (median([pair[side] for pair in pairs]) for side in (0, 1))
+    gain, count, interval = mean(gains), len(gains), None
+    if count > 1:
+        reach = student_quantile((1 + CONFIDENCE) / 2, count - 1) * math.sqrt(variance(gains) / count)
+        interval = (gain - reach, gain + reach)
+    return SettledDifference(len(pairs), old, new, gain, interval, False, cases=count)
 
 
 def standard_errors(

@@ -202,7 +202,8 @@ class LineWatch(AskingWatch):
     def on_record(self, record: IterationRecord | SettleRecord | HoldoutRecord) -> None:
         if isinstance(record, SettleRecord):
             values = " to ".join(format_distinct(record.baseline, record.best, unit=record.unit))
-            print(f"settled: {record.metric} {values}, {record.why} of baseline and best in turn", flush=True)
+            text = f"{record.metric} {values}, {record.why} of baseline and best in turn{record.left_in_words}"
+            print(f"settled: {text}", flush=True)
             return
         if isinstance(record, HoldoutRecord):
             print(f"holdout, look {record.look}: {terminal_text.one_line(record.why)}", flush=True)

@@ -23,7 +23,7 @@ from goalseek.ledger.standing import MeasuredCommit, Spend, Standing
 from goalseek.manifest.tables import Budget, Limits, Manifest, Metric
 from goalseek.manifest.validation import validate
 from goalseek.project.limits import why_stop
-from goalseek.project.progress import needs_settling, small_set_warning
+from goalseek.project.progress import pairs_to_settle, small_set_warning
 from goalseek.statistics.noise import NoiseState
 
 SETTLE = {**METRIC, "settle": 3}
@@ -503,8 +503,8 @@ def test_as_many_pairs_are_measured_as_there_is_time_for(limits: Limits, pairs: 
 def test_settling_is_owed_where_a_noisy_metric_has_a_keep_that_was_not_settled() -> None:
     def owed(standing: Standing, **metric: Any) -> bool:
         manifest = manifest_of(Limits(), **metric)
-        assert needs_settling(manifest, standing) == (seconds_to_settle(manifest, standing) > 0)
-        return needs_settling(manifest, standing)
+        assert (pairs_to_settle(manifest.metric, standing) > 0) == (seconds_to_settle(manifest, standing) > 0)
+        return pairs_to_settle(manifest.metric, standing) > 0
 
     still = structs.replace(KEPT, noise=NoiseState())
     assert owed(KEPT) and owed(KEPT, noise="always") and owed(still, noise="always")

@@ -115,7 +115,8 @@ def _show_settled(options: Options, manifest: ManifestFile) -> None:
     rows: list[tuple[str, ...]] = [("pair", "baseline", "best")]
     rows += [(str(number), *format_distinct(*pair, unit=record.unit)) for number, pair in enumerate(record.pairs, 1)]
     lines = [f"{name:>6}  {before:>12}  {after:>12}" for name, before, after in rows]
-    options.print_answer(record, f"{record.metric}, settled at iteration {record.iteration}: {record.why}", *lines)
+    text = f"{record.metric}, settled at iteration {record.iteration}: {record.why}{record.left_in_words}"
+    options.print_answer(record, text, *lines)
 
 
 def find_record(manifest: ManifestFile, which: str) -> IterationRecord:

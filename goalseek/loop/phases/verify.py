@@ -43,11 +43,11 @@ def verify(
             return step
         if setting != own_setting:
             return next_run(Evidence())
-        side, cases = (step.side, step.cases) if isinstance(step, Ask) else (step, ())
+        side, cases, so_far = (step.side, step.cases, step.so_far) if isinstance(step, Ask) else (step, (), "")
         bench: BenchName = "a" if side == "candidate" else "b"
         tree = candidate.tree if side == "candidate" else incumbent.tree
         seed = iteration.seed(attempt.runs + len(evidence.runs) + 1)
-        spec = MeasurementSpec(tree, seed, iteration.number, side, case_ids=case_ids, cases=cases)
+        spec = MeasurementSpec(tree, seed, iteration.number, side, case_ids=case_ids, cases=cases, so_far=so_far)
 
         def measure() -> Evidence:
             verifier = project.verifier(iteration.config, standing.ruler, baseline.tree, baseline.seconds, bench)

@@ -63,7 +63,7 @@ def claim_of(climb: ClimbFigures) -> Claim:
         if found.difference or found.interval:
             reach = f" ± {size((found.interval[1] - found.interval[0]) / 2)}" if found.interval else ""
             gain = found.no_gain or f"{size(abs(found.difference))}{reach} {better_or_worse(found.difference)}"
-        settled = f"Settled: {found.in_words()}, measured afresh in turn."
+        settled = f"Settled: {found.in_words()}, measured afresh in turn{climb.left}."
     before_text, after_text = format_distinct(before, after, unit=climb.unit)
     return Claim(climb.metric, before_text, after_text, gain + origin, settled, *_caution(climb))
 

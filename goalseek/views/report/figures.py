@@ -233,6 +233,7 @@ class ClimbFigures(Struct):
     runs_at: list[int] = field(default_factory=list)
     settled: records.SettledDifference | None = None
     settled_at: int = -1
+    left: str = ""  # of the settled difference, after the luck of the cases
     looks: list[records.HoldoutRecord] = field(default_factory=list)
 
     @property
@@ -310,6 +311,7 @@ class ReportFigures(Struct):
         elif isinstance(record, records.SettleRecord):
             if not math.isnan(record.difference):
                 climb.settled = structs.replace(record.result, unit=one_line(record.unit, 20))
+                climb.left = record.left_in_words
                 climb.settled_at = climb.best.iteration if climb.best else -1
             spending.add_verifier(max(0.0, record.seconds - spending.settling))
             spending.settling = 0.0
