@@ -5,14 +5,11 @@ Paths are text relative to the repository's root, bytes that are not UTF-8 as su
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct, structs
 
 from goalseek.values import Attempt, CaseResult, CommandRun, Number, Outcome, Reason, Usage, VerifierRun
 
 MAX_VISIBLE_FILES = 200
-Side = Literal["candidate", "incumbent"]
 
 
 class Session(Struct, frozen=True):

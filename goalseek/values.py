@@ -186,6 +186,9 @@ def _sum(cost: Number | None, other: Number | None) -> Number | None:
     return other if cost is None else cost if other is None else cost + other
 
 
+Side = Literal["candidate", "incumbent"]
+
+
 class VerifierRun(Struct, frozen=True):
     """One measurement of one tree: ``of`` is "candidate" or "incumbent"; no value where it failed.
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -19,10 +20,12 @@ from goalseek.git.paths import SUBMODULE
 from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.loading import ManifestFile, make_log_folders
 from goalseek.manifest.tables import Manifest
+from goalseek.measurement.metric import read_json
 from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.project.opening import open_project
 from goalseek.project.project import Project
 from goalseek.statistics import guards, noise_report
+from goalseek.statistics.cases import smallest_gain
 from goalseek.statistics.noise import cost_of_deciding, median
 from goalseek.values import Finding, Reason, StopReason, VerifierRun
 
@@ -30,6 +33,8 @@ LEAST_GIT = (2, 38)
 _NEEDED = ("repository", "globs", "number", "committed")  # before anything is said of the trial
 _ASIDE = ("provider", "login", "endpoint", "live", "isolation", "cheat")  # the verifier can be tried without
 NUMBERS = 2
+ASKED = 3  # cases
+FEW = 100  # cases
 GARBAGE = b"goalseek sabotage ((((\n"
 BREAKAGES = {"filled with garbage": GARBAGE, "emptied": b"", "deleted": None}
 _NOISE = 10  # how often the range of equal trees' numbers a change must be
@@ -148,11 +153,14 @@ def _try_verifier(
                 least = NUMBERS + sum(bool(cheat.tree) for cheat in cheats)
                 duration, most = format_duration(measurement.seconds), least + len(BREAKAGES) - 1
                 on_message(f"doctor: one run takes {duration}; {least} to {most} to go")
-            subject = structs.replace(subject, known=(*subject.known, measurement))
+            case_ids = run.evidence.case_ids or subject.case_ids
+            subject = structs.replace(subject, known=(*subject.known, measurement), case_ids=case_ids)
         seed_note = project_checks.fixed_seed_note(project.repository.objects, subject.config, subject.tree)
         records = [record for record in project.ledger.recent if record.epoch == project.standing.epoch]
         recorded = [record.metric.value for record in records]
         yield from describe_numbers(manifest, subject.known, recorded, project.standing.noise.differed, seed_note)
+        if manifest.metric.cases:
+            yield from _check_cases(project, subject)
         try:
             finding = _check_sabotage(project, subject)
             is_fit = finding.ok
@@ -209,6 +217,35 @@ def describe_numbers(
     if count and (examples or 0) <= noise_report.MOST_CASES and is_known and is_same and manifest.holdout is None:
         text = f"1 case of {count} is a step of {format_number(1 / count)}: it repeats, but other cases may differ"
         yield Finding("note", text, "a [holdout] measures others: goalseek help noise", "steps")
+
+
+def _check_cases(project: Project, subject: measurements.Target) -> Iterator[Finding]:
+    """Whether the verifier answers only what it is asked, whether the cases' mean is the number, what they can show."""
+    metric, known = subject.config.manifest.metric, project.standing.noise.cases
+    count, mean = len(known.ids if known else subject.case_ids), subject.known[-1].value
+    if metric.query and not subject.known[-1].before:
+        shown = (measurements.trial_folder(project) / "metrics.json").read_text("utf-8", "replace")
+        number = read_json(metric, shown, is_lines=metric.path.endswith(".jsonl"))
+        if not math.isclose(number, mean, rel_tol=1e-6, abs_tol=1e-9):
+            text = f"the mean of the {count} cases is {format_number(mean)}, and query gives {format_number(number)}"
+            yield Finding("wrong", text, "correct metric.cases, or take metric.query out", "cases")
+    if metric.race == "auto":
+        asked = tuple(range(min(ASKED, count)))
+        (run,) = measurements.measure_in_turn(project, [structs.replace(subject, seed=None, cases=asked)])
+        scores, failure = run.evidence.runs[0].cases, run.evidence.failure
+        text = f"asked for {len(asked)} cases of {count}, the verifier "
+        if failure or not scores:
+            remedy = 'answer only the cases that $GOALSEEK_CASES names, or set metric.race = "off"'
+            yield Finding("wrong", f"{text}fails: {failure.why if failure else 'no case'}", remedy, "cases")
+        elif len(scores.unpacked()) > len(asked):
+            remedy = "one that heeds $GOALSEEK_CASES costs a third: goalseek help cases"
+            yield Finding("note", f"{text}answers all: each candidate costs a full run", remedy, "cases")
+        else:
+            yield Finding("good", f"{text}answers these alone", place="cases")
+    least = format_number(100 * smallest_gain(count, metric.alpha), digits=2)
+    text = f"{pluralize(count, 'case')}: the least gain to show is {least} points if a change alters one answer in ten"
+    remedy = "with fewer than 100, about half of the keeps are luck: add cases, or a [holdout]"
+    yield Finding("note", text, remedy, "cases") if count < FEW else Finding("good", text, place="cases")
 
 
 def _check_unchanged(

@@ -9,7 +9,7 @@ from goalseek.doctor.project_checks import Subject, is_time_unclear
 from goalseek.git.ignore import matcher
 from goalseek.manifest import exposure
 from goalseek.manifest.command_words import parse_command
-from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Reading, VerifyCommand
+from goalseek.manifest.tables import TIME_SOURCES, Guard, Manifest, Metric, Reading, VerifyCommand
 from goalseek.values import Finding
 from goalseek.workspace.answers import answer_notes, hidden_paths
 
@@ -147,7 +147,10 @@ _READ_FROM = {
 
 def describe_reading(reading: Reading) -> str:
     """The source of a number, as ``wall time of the command check``."""
-    return _READ_FROM[reading.source or "json"].format(reading)
+    text = _READ_FROM[reading.source or "json"].format(reading)
+    if isinstance(reading, Metric) and reading.cases:
+        return f"the mean of {reading.cases} in {reading.path} of the command {reading.command}"
+    return text
 
 
 def _source_of(manifest: Manifest, reading: Reading) -> VerifyCommand | None:

@@ -1,10 +1,12 @@
 """The holdout: a metric that no decision uses, measured seldom. Each look is recorded as begun before it is made."""
 
+import math
+
 from msgspec import structs
 
 from goalseek.errors import GoalseekError
 from goalseek.evaluation import measurements
-from goalseek.humanize import format_distinct, format_number
+from goalseek.humanize import format_distinct, format_number, pluralize
 from goalseek.ledger.checkpoints import holdout_key
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import Holdout, Manifest
@@ -16,6 +18,8 @@ from goalseek.records import HoldoutRecord
 from goalseek.statistics.noise import scale_of
 from goalseek.values import Phase, Reason, StopReason
 from goalseek.workspace.places import BenchName
+
+SPREAD = 0.6  # of the difference that a change makes to a case, for scores between 0 and 1
 
 
 def due_looks(manifest: Manifest, standing: Standing, is_end: bool) -> tuple[str, ...]:
@@ -35,10 +39,10 @@ def with_holdout(manifest: Manifest, holdout: Holdout) -> Manifest:
     command = next(command for command in manifest.verify if command.name == holdout.command)
     metric = structs.replace(manifest.metric, command=holdout.command)
     if holdout.query is not None:
-        metric = structs.replace(metric, source="json", query=holdout.query, regex=None)
+        metric = structs.replace(metric, source="json", query=holdout.query, regex=None, cases=None)
     if holdout.regex is not None:
         source = metric.source if metric.source in ("stdout", "stderr") else "stdout"
-        metric = structs.replace(metric, source=source, query=None, regex=holdout.regex)
+        metric = structs.replace(metric, source=source, query=None, regex=holdout.regex, cases=None)
     return structs.replace(manifest, verify=(*manifest.commands, command), metric=metric, guard=(), holdout=None)
 
 
@@ -81,6 +85,9 @@ def look_at_holdout(project: Project, config: Config, is_end: bool) -> None:
             record = structs.replace(begun, seconds=0.0, reason="failed", why=why)
         else:
             gap, why = _compare_gains(standing, side, number.value, manifest.metric.unit)
+            if count := len(run.evidence.case_ids):
+                likely = format_number(SPREAD / math.sqrt(count), digits=2)
+                why += f"; of a gain on {pluralize(count, 'case')} the standard error is about {likely}"
             figures = {"value": number.value, "gap": gap, "seconds": number.seconds}
             record = structs.replace(begun, reason=Reason.MEASURED, why=why, **figures)
         record = structs.replace(record, timestamp=project.ledger.now())

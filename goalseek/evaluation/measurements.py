@@ -60,6 +60,7 @@ class Target(Struct, frozen=True):
     seed: int | None = None  # None for an unused one
     iteration: int | None = None  # None for the next
     name: str = ""  # for errors
+    case_ids: tuple[str, ...] = ()  # the table, before a baseline has one
     cases: tuple[int, ...] = ()  # those to ask; all, if empty
 
     def variant(self, tree: str) -> Target:
@@ -108,7 +109,8 @@ def current_target(project: Project, config: Config) -> Target:
 def baseline_target(project: Project, config: Config) -> Target:
     standing, tree = project.standing, project.repository.tree_of(project.repository.head())
     target = Target(config, tree, ruler_of(project, config, tree).digest, standing.epoch + 1, tree)
-    return structs.replace(target, known=tuple(map(value_before, standing.pooled(target.tree, target.ruler))))
+    pool = () if config.manifest.metric.cases else standing.pooled(target.tree, target.ruler)  # they have no table
+    return structs.replace(target, known=tuple(map(value_before, pool)))
 
 
 def value_before(run: MeasurementRecord) -> MeasuredValue:
@@ -147,8 +149,9 @@ def measure_in_turn(project: Project, trees: Iterable[Target], asked_by: str = "
         folder.mkdir(parents=True, exist_ok=True)
         iteration = project.standing.next_iteration if target.iteration is None else target.iteration
         role = "candidate" if target.bench == "a" else "incumbent"
-        known = project.standing.noise.cases if target.epoch == project.standing.epoch else None
-        ids = known.ids if known else ()
+        is_pinned = target.epoch == project.standing.epoch and not target.own_folder  # a holdout has other cases
+        known = project.standing.noise.cases if is_pinned else None
+        ids = known.ids if known else target.case_ids
         cases = target.cases or order_of(len(ids), target.seed)
         spec = MeasurementSpec(target.tree, target.seed, iteration, role=role, own_folder=target.own_folder)
         spec = structs.replace(spec, case_ids=ids, cases=cases)

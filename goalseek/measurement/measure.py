@@ -31,9 +31,9 @@ from goalseek.measurement.verifier import (
     run_command,
     run_setup,
 )
-from goalseek.phase_values import Evidence, Failure, Side
+from goalseek.phase_values import Evidence, Failure
 from goalseek.sandbox.supervisor import LogFile, ProgramResult, Sink
-from goalseek.values import CommandRun, Reason, StopReason, VerifierRun
+from goalseek.values import CommandRun, Reason, Side, StopReason, VerifierRun
 
 OUTPUTS = "outputs"
 MOST_MISSING = 0.1  # of the cases asked

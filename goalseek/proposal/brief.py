@@ -19,6 +19,7 @@ from goalseek.measurement.verifier import timeout_of
 from goalseek.phase_values import Ahead, Context, PastIteration
 from goalseek.project.limits import budgets_of
 from goalseek.proposal.past_tries import Archive, count_json_bytes, open_ideas, rank_rejected, read_crashes
+from goalseek.statistics.cases import smallest_gain
 from goalseek.statistics.guards import describe_bounds, format_range
 from goalseek.statistics.noise import NoiseState, is_noisy, scale_of, spread
 from goalseek.statistics.noise_report import POWER
@@ -224,7 +225,13 @@ def _tail(text: str, limit: int) -> str:
 def describe_rule(metric: Metric, state: NoiseState) -> str:
     better = "higher" if metric.direction == "maximize" else "lower"
     margin = f", by at least {metric.min_delta}" if metric.min_delta else ""
-    if is_noisy(metric, state):
+    if state.cases:
+        sentences = [
+            f"{metric.name} is the mean of {len(state.cases.ids)} cases. A change is compared case by case, on a part "
+            f"of them first, and kept if it makes {metric.name} {better}{margin} by more than luck does: "
+            f"{describe_smallest_gain(metric, state)}.",
+        ]
+    elif is_noisy(metric, state):
         sentences = [f"A change is kept if repeated runs show that it makes {metric.name} {better}{margin}."]
         sd = _sd_in_units(metric, state)
         if sd > 0:
@@ -252,6 +259,8 @@ def describe_rule(metric: Metric, state: NoiseState) -> str:
 def describe_smallest_gain(metric: Metric, state: NoiseState) -> str:
     """For an author who looks for it before the measurement."""
     least = parse_share(metric.min_delta, abs(state.value or 0.0))
+    if state.cases:
+        return f"{max(least, smallest_gain(len(state.cases.ids), metric.alpha)):.2g} if it alters one answer in ten"
     sd = _sd_in_units(metric, state) if is_noisy(metric, state) else 0.0
     if sd == 0:
         return f"{least:.2g}" if least else "any"

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, structs
 
-from goalseek.humanize import format_distinct, format_number, parse_share, pluralize
+from goalseek.humanize import abbreviate, format_distinct, format_number, parse_share, pluralize
 from goalseek.manifest.tables import Guard, Metric
-from goalseek.phase_values import Evidence, Side, Verdict
+from goalseek.phase_values import Evidence, Verdict
 from goalseek.statistics import noise
 from goalseek.statistics.cases import (
     PASSES,
@@ -29,7 +29,7 @@ from goalseek.statistics.cases import (
 from goalseek.statistics.comparison import Comparison, compare
 from goalseek.statistics.fixed_seed import MIN_CANDIDATE_RUNS, describe_fixed_seed, has_fixed_seed
 from goalseek.statistics.guards import guard_violation, range_violation
-from goalseek.values import Outcome, Reason, VerifierRun
+from goalseek.values import Outcome, Reason, Side, VerifierRun
 
 MIN_INCUMBENT_RUNS = 3
 REUSED_IN_TURNS = 3  # the level may drift: the screen alone reuses all
@@ -60,7 +60,10 @@ def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) ->
 
 
 class AcceptanceRule(Struct, frozen=True):
-    """``lines_saved`` are the lines by which the candidate is shorter; ``order`` has the positions of all cases."""
+    """``lines_saved`` are the lines by which the candidate is shorter; ``order`` has the positions of all cases.
+
+    ``names_cases``: the agent sees the command that scores them, so it is told which were lost.
+    """
 
     metric: Metric
     guards: Sequence[Guard]
@@ -68,6 +71,7 @@ class AcceptanceRule(Struct, frozen=True):
     state: noise.NoiseState
     lines_saved: int
     order: tuple[int, ...] = ()
+    names_cases: bool = False
 
     def next_step(self, evidence: Evidence) -> NextStep:
         """A failure, or a value outside its range, rejects at once; an incumbent that failed is run again first.
@@ -149,6 +153,8 @@ class AcceptanceRule(Struct, frozen=True):
             reason = Reason.WITHIN_NOISE if gain > 0 else Reason.WORSE if gain < 0 else Reason.TIE
             why += f"; T is {step.t_statistic:.2f}, needed {step.z:.2f}" if step.size == 1 and gain > 0 else ""
             needed = max(margin, step.needed_gain) or None
+        if self.names_cases and (lost := [state.ids[case] for case in step.lost]):
+            why += f"; lost: {abbreviate(lost)}"
         outcome = Outcome.KEPT if reason in (Reason.SIMPLER, Reason.BETTER) else Outcome.REVERTED
         return Verdict(outcome, reason, why, value, incumbent, gain, needed=needed, cases=result)
 

@@ -27,8 +27,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, structs
 
 from goalseek.case_scores import CaseScores
-from goalseek.phase_values import Side
-from goalseek.values import CaseResult, VerifierRun, short_digest
+from goalseek.values import CaseResult, Side, VerifierRun, short_digest
 
 PASSES = 4  # full runs of both, where the same code answers differently
 MAX_SCORES = 8  # of the incumbent, for each case
@@ -36,6 +35,7 @@ MAX_OWN_RUNS = 96
 LOOKS, FEWER_LOOKS = (0.125, 0.25, 0.5, 1.0), (0.25, 0.5, 1.0)
 ALPHA = 0.05
 LINE = 0.5
+CHURN = 0.1  # the share of the answers that a change alters
 MOST_NOISE = 0.9  # of the variance of d
 
 
@@ -154,12 +154,17 @@ class Pairing(Struct, frozen=True):
     ``size`` is the share of all cases that were run, ``share`` that of the rule, ``z`` the bar.
     """
 
+    cases: tuple[int, ...]
     differences: tuple[float, ...]
     candidate: float
     incumbent: float
     size: float
     share: float
     z: float
+
+    @property
+    def lost(self) -> list[int]:
+        return [case for case, difference in zip(self.cases, self.differences, strict=True) if difference < 0]
 
     @property
     def gain(self) -> float:
@@ -176,8 +181,8 @@ class Pairing(Struct, frozen=True):
         return f"{result.run} of {of} cases, {result.won} won, {result.lost} lost"
 
     def result(self, of: int, cost: float) -> CaseResult:
-        won, lost = (sum(sign * difference > 0 for difference in self.differences) for sign in (1, -1))
-        run = len(self.differences)
+        run, lost = len(self.differences), len(self.lost)
+        won = run - lost - self.differences.count(0)
         return CaseResult(won, lost, run - won - lost, run, of, round(self.t_statistic, 4), cost)
 
     @property
@@ -262,8 +267,8 @@ class Race(Struct, frozen=True):
     def _pair(
         self, cases: Sequence[int], mine: ScoresByCase, own: ScoresByCase, noise: float, is_complete: bool
     ) -> Pairing:
-        pairs = [(mine.scores[case], own.scores[case][-MAX_SCORES:]) for case in cases]
-        pairs = [(scores, others) for scores, others in pairs if scores and others]
+        paired = [case for case in cases if mine.scores[case] and own.scores[case]]
+        pairs = [(mine.scores[case], own.scores[case][-MAX_SCORES:]) for case in paired]
         candidate, incumbent = ([mean(side) for side in sides] for sides in zip(*pairs, strict=True))
         differences = [self.sign * (new - old) for new, old in zip(candidate, incumbent, strict=True)]
         share, squares = 1.0, math.fsum(difference**2 for difference in differences)
@@ -273,7 +278,7 @@ class Race(Struct, frozen=True):
             part = min(MOST_NOISE * variance, noise * rate)
             share = (variance - part + min(part, 2 * noise / self.passes)) / variance
         size = len(cases) / len(self.order)
-        return Pairing(tuple(differences), mean(candidate), mean(incumbent), size, share, self.z)
+        return Pairing(tuple(paired), tuple(differences), mean(candidate), mean(incumbent), size, share, self.z)
 
 
 def looks_of(runs: Sequence[VerifierRun]) -> tuple[float, ...]:
@@ -321,8 +326,41 @@ def share_left(kept: Sequence[tuple[float, float]]) -> float | None:
     return left / gains if gains > 0 else None
 
 
+def compare_cases(state: CaseState, runs: Sequence[VerifierRun]) -> dict[int, tuple[float, float]]:
+    """Mean scores of incumbent and candidate on each case that both answered, after ``runs`` at this state."""
+    own = ScoresByCase([run.scores for run in state.own] + scores_of(runs, "incumbent")).means
+    return {
+        case: (own[case], score)
+        for case, score in ScoresByCase(scores_of(runs, "candidate")).means.items()
+        if case in own
+    }
+
+
+class CaseHistory:
+    """How many candidates won and lost each case against their incumbents, and the best score it ever got."""
+
+    def __init__(self) -> None:
+        self.won, self.lost, self.best = Counter[int](), Counter[int](), dict[int, float]()
+
+    def add(self, state: CaseState, runs: Sequence[VerifierRun], sign: int) -> None:
+        for case, (before, after) in compare_cases(state, runs).items():
+            self.won[case] += sign * (after - before) > 0
+            self.lost[case] += sign * (after - before) < 0
+            self.best[case] = sign * max(sign * before, sign * after, sign * self.best.get(case, before))
+
+    def rows(self, ids: Sequence[str]) -> list[tuple[str, int, int, float]]:
+        """Id, won, lost, best; those first that changed hands most often."""
+        order = sorted(self.best, key=lambda case: -self.won[case] - self.lost[case])
+        return [(ids[case], self.won[case], self.lost[case], self.best[case]) for case in order]
+
+
 def scores_of(runs: Iterable[VerifierRun], side: str) -> list[CaseScores]:
     return [run.cases for run in runs if run.of == side and run.cases]
+
+
+def smallest_gain(count: int, alpha: float | None) -> float:
+    """The least gain that shows on so many cases, for scores between 0 and 1, if a change alters a tenth of them."""
+    return bar(alpha) * math.sqrt(CHURN / count)
 
 
 def bar(alpha: float | None) -> float:

@@ -308,7 +308,11 @@ def drift_warning(direction: str, state: NoiseState) -> str | None:
 def cost_of_deciding(manifest: Manifest, has_differed: bool, seconds: float) -> str:
     """One sentence; ``seconds`` is the time of one measurement, ``has_differed`` that the same code gave two values."""
     metric, each = manifest.metric, format_duration(seconds)
-    if metric.noise == "none":
+    if metric.cases:
+        part = "half" if has_differed else "third"
+        some = "" if metric.race == "off" else f"about a {part} of one where the verifier heeds $GOALSEEK_CASES, else "
+        text = f"the baseline takes 2 runs, {each} each; a candidate {some}one run or more"
+    elif metric.noise == "none":
         text = f"one run a candidate, {each}, decided by plain comparison"
     elif has_differed or metric.noise == "always":
         limit = metric.max_repeats + MAX_INCUMBENT_RUNS

@@ -12,10 +12,11 @@ from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import git
 from goalseek.git.location import locate
 from goalseek.humanize import format_distinct, format_duration, format_number
-from goalseek.ledger.results_file import History, load_standing
+from goalseek.ledger.results_file import History, Snapshot, load_standing
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile
 from goalseek.records import IterationRecord
+from goalseek.statistics.cases import compare_cases
 from goalseek.statistics.guards import describe_bounds
 from goalseek.values import Outcome
 from goalseek.views import terminal_text
@@ -34,6 +35,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--plan", action="store_true", help="print the plan")
     parser.add_argument("--prompt", action="store_true", help="print every prompt of the iteration")
     parser.add_argument("--output", action="store_true", help="print what the provider and the verifier printed")
+    parser.add_argument("--cases", action="store_true", help="print each case: the incumbent's score and its own")
     files = "copy the changed files, the verifier's files and the kept outputs into DIR"
     parser.add_argument("--files", metavar="DIR", help=files)
 
@@ -55,6 +57,8 @@ def run(options: Options) -> None:
             in_git = f"its commit is in git: git show {record.commit_hash}"
             raise GoalseekError(message, in_git if record.commit_hash else "its record stays")
     parts: dict[str, bytes] = {}
+    if options.cases:
+        parts["cases"] = _cases_of(manifest, record)
     if options.diff:
         parts["diff"] = _patch_of(manifest, record, folder, options.all)
     if options.plan:
@@ -107,7 +111,8 @@ def run(options: Options) -> None:
 
 
 def _show_settled(options: Options, manifest: ManifestFile) -> None:
-    if options.diff or options.all or options.plan or options.prompt or options.output or options.files is not None:
+    names = ("diff", "all", "plan", "prompt", "output", "cases")
+    if any(getattr(options, name) for name in names) or options.files is not None:
         raise GoalseekError("a settled result has pairs, but no artifacts", "goalseek show settled")
     record = load_standing(manifest).settled
     if record is None:
@@ -171,6 +176,23 @@ def _patch_of(manifest: ManifestFile, record: IterationRecord, folder: Path, is_
         raise GoalseekError(message, "fetch refs/goalseek/*:refs/goalseek/*") from None
 
 
+def _cases_of(manifest: ManifestFile, record: IterationRecord) -> bytes:
+    """A line for each case: the greatest gains first, then losses, then ties."""
+    history, sign = History(manifest.results), 1 if record.metric.direction == "maximize" else -1
+    before = record.base_seq if record.base_seq is not None else record.seq - 1
+    state = history.replay(Snapshot(), before).noise.cases
+    if record.outcome == Outcome.BASELINE or state is None or not any(run.cases for run in record.runs):
+        message = f"iteration {record.iteration} was not compared case by case"
+        raise GoalseekError(message, "goalseek log lists what was tried; see metric.cases: goalseek help metric.cases")
+    pairs, lines = compare_cases(state, record.runs), list[str]()
+    gains = {case: sign * (new - old) for case, (old, new) in pairs.items()}
+    for case in sorted(gains, key=lambda case: (not gains[case], -gains[case])):
+        word = "won" if gains[case] > 0 else "lost" if gains[case] else "tied"
+        old, new = format_distinct(*pairs[case])
+        lines.append(f"{word:<4} {old:>8} {new:>8}  {state.ids[case]}")
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+
+
 def _artifact(folder: Path, name: str) -> bytes:
     try:
         return (folder / name).read_bytes()
@@ -224,6 +246,9 @@ def _rows(options: Options, manifest: ManifestFile, record: IterationRecord) -> 
     if metric.needed:
         needed = f"needed +{format_number(metric.needed, unit)}"
     yield metric.name, ", ".join(filter(None, (f"{value}{against}{better}", humanize.format_odds(metric.odds), needed)))
+    if cases := metric.cases:
+        cost = f"T is {cases.t:g}; all runs of both cost {cases.cost:g} full runs"
+        yield "cases", f"{cases.text}, {cases.tied} tied; {cost}: goalseek show {record.iteration} --cases"
     is_in_tip = options.which in ("best", "baseline")  # nobody has taken these back
     standing = load_standing(manifest) if manifest.manifest.guard or not is_in_tip else Standing()
     bases = standing.baseline.guards if standing.baseline and standing.epoch == record.epoch else {}
@@ -242,9 +267,10 @@ def _rows(options: Options, manifest: ManifestFile, record: IterationRecord) -> 
     if record.runs and record.base_commit_hash and any(attempt.base_commit_hash for attempt in record.attempts):
         yield "moved to", f"{record.base_commit_hash}, which it was measured against"
     of_candidate = [run for run in record.runs if run.of == "candidate" and run.value is not None]
-    left_out = of_candidate[0] if len({run.value for run in of_candidate}) > 1 else None
+    left_out = of_candidate[0] if len({run.value for run in of_candidate}) > 1 and not of_candidate[0].cases else None
     for run in record.runs:
         measured = "no number" if run.value is None else format_number(run.value, metric.unit)
+        measured += f" on {humanize.pluralize(len(run.cases.unpacked()), 'case')}" if run.cases else ""
         counted = "; the first run is not counted" if run is left_out else ""
         yield "run", f"{run.of} {measured}, seed {run.seed}, {format_duration(run.seconds)}{counted}"
     for command in record.verify:

@@ -30,6 +30,8 @@ def verify(
     own_setting = setting_of(benches, host)
     lines_saved = change.lines_removed - change.lines_added
     case_ids = standing.noise.cases.ids if standing.noise.cases else ()
+    sees = {command.name: command.sees for command in manifest.commands}
+    names_cases = sees[manifest.metric.command] == "candidate"
     order = order_of(len(case_ids), iteration.seed(attempt.runs + 1))
 
     def next_run(evidence: Evidence) -> Callable[[], Evidence] | Verdict:
@@ -37,7 +39,7 @@ def verify(
             evidence = Evidence(benches=benches, host=host)
         setting = setting_of(evidence.benches, evidence.host)
         noise = standing.noise.under(setting)
-        rule = AcceptanceRule(manifest.metric, manifest.guard, baseline.guards, noise, lines_saved, order)
+        rule = AcceptanceRule(manifest.metric, manifest.guard, baseline.guards, noise, lines_saved, order, names_cases)
         step = rule.next_step(evidence)
         if isinstance(step, Verdict):
             return step

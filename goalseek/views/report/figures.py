@@ -13,6 +13,7 @@ from goalseek import records
 from goalseek.humanize import format_duration, parse_duration
 from goalseek.ledger.standing import take_back
 from goalseek.records import IterationRecord
+from goalseek.statistics.cases import CaseHistory
 from goalseek.statistics.noise import NoiseState, scale_of
 from goalseek.statistics.rotation import Proposer, Rotation, author_of, proposers_of
 from goalseek.values import OPEN, Outcome, Phase, Reason, Usage
@@ -225,6 +226,7 @@ class ClimbFigures(Struct):
     rejected: ThinnedList = field(default_factory=lambda: ThinnedList(MAX_DOTS))
     counts: Counter[Label] = field(default_factory=Counter)
     noise: NoiseState = NoiseState()
+    cases: CaseHistory = field(default_factory=CaseHistory)
     rotation: Rotation = Rotation()
     spending: Expenses = field(default_factory=Expenses)
     incidents: Incidents = field(default_factory=Incidents)
@@ -349,6 +351,8 @@ class ReportFigures(Struct):
         climb.unit = one_line(record.metric.unit, 20)
         climb.direction = "minimize" if record.metric.direction == "minimize" else "maximize"
         climb.last = max(climb.last, record.iteration)
+        if climb.noise.cases:
+            climb.cases.add(climb.noise.cases, record.runs, 1 if climb.direction == "maximize" else -1)
         climb.noise = climb.noise.after_iteration(record, climb.best.commit if climb.best else None)
         climb.moved += any(attempt.reason == Reason.MOVED for attempt in record.attempts)
         climb.benches = max(climb.benches, record.benches or 0)

@@ -80,6 +80,7 @@ def render_page(
         kept_limit=equal_share(_KEPT_TEXTS, min(climb.kept.added, KEPT_SHOWN), _ONE_TEXT),
         groups=groups,
         newest_limit=equal_share(_NEWEST_TEXTS, sum(len(group.newest) for group in groups), _ONE_TEXT),
+        cases=climb.cases.rows(climb.noise.cases.ids) if climb.noise.cases else [],
         guards=[(name, before.get(name), after.get(name), state.bounds.get(name, "")) for name in {**before, **after}],
         guarded=sum(count for label, count in climb.counts.items() if label.reason == Reason.GUARD),
     )
