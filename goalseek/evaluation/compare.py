@@ -18,7 +18,7 @@ from goalseek.phase_values import Failure
 from goalseek.project.project import Project
 from goalseek.records import SettledDifference
 from goalseek.statistics.guards import guard_violation
-from goalseek.statistics.intervals import PAIRS, settle, settle_cases
+from goalseek.statistics.intervals import PAIRS, settle
 from goalseek.workspace.places import BenchName
 from goalseek.workspace.scope import Scope
 
@@ -103,10 +103,8 @@ def is_exact(pairs: Sequence[Pair]) -> bool:
 def compare_revisions(metric: Metric, pairs: Sequence[Pair]) -> RevisionComparison:
     """Raises ValueError without a pair."""
     values = [(first.value, second.value) for first, second in pairs]
-    before, after = ([run.cases for run in side] for side in zip(*pairs, strict=True))
-    if all((*before, *after)):
-        return RevisionComparison(settle_cases(metric.direction, values, before, after), is_exact(pairs))
-    return RevisionComparison(settle(metric.direction, values, unit=metric.unit), is_exact(pairs))
+    cases = [(first.cases, second.cases) for first, second in pairs]
+    return RevisionComparison(settle(metric.direction, values, unit=metric.unit, cases=cases), is_exact(pairs))
 
 
 def _named_commit(project: Project, revision: str) -> tuple[str, str]:

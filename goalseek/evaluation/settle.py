@@ -22,7 +22,7 @@ from goalseek.project.progress import pairs_to_settle
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord, SettleRecord
 from goalseek.statistics.cases import share_left
-from goalseek.statistics.intervals import PAIRS, settle, settle_cases
+from goalseek.statistics.intervals import PAIRS, settle
 from goalseek.values import Outcome, Phase, Reason, StopReason, Usage
 
 
@@ -111,11 +111,8 @@ def _settle(project: Project, config: Config, count: int) -> None:
     runs = project.standing.settling[: 2 * count]
     pairs = tuple(measurements.pairs_in_turn([run.value for run in runs]))
     metric = config.manifest.metric
-    if metric.cases:
-        before_runs, after_runs = zip(*measurements.pairs_in_turn([run.cases for run in runs]), strict=True)
-        result = settle_cases(metric.direction, pairs, before_runs, after_runs)
-    else:
-        result = settle(metric.direction, pairs, standing.noise.all_positive, metric.unit)
+    cases = measurements.pairs_in_turn([run.cases for run in runs])
+    result = settle(metric.direction, pairs, standing.noise.all_positive, metric.unit, cases)
     record = SettleRecord(
         **project.record_head("settle", standing.epoch),
         metric=metric.name,

@@ -14,6 +14,7 @@ from goalseek.statistics.noise import Pair, median, scale_of, solve, spread, var
 
 PAIRS = 5
 CONFIDENCE = 0.95
+CasePair = tuple[CaseScores | None, CaseScores | None]
 NEAR_ZERO = 0.1  # of the other value
 _PANELS = 400
 
@@ -28,9 +29,16 @@ def is_share(direction: str, before: float, after: float) -> bool:
 
 
 def settle(
-    direction: str, pairs: Sequence[tuple[float, float]], all_positive: bool = True, unit: str = ""
+    direction: str,
+    pairs: Sequence[tuple[float, float]],
+    all_positive: bool = True,
+    unit: str = "",
+    cases: Sequence[CasePair] = (),
 ) -> SettledDifference:
     """The difference of pairs (before, after). Raises ValueError without a pair.
+
+    If each run has ``cases``, it is the mean over cases of the difference of their mean scores, and so is the interval:
+    for cases like these. It does not know that the best was chosen on them.
 
     As a share (``is_share``) the mean is of differences of logarithms: the smaller value for minimize, or the larger
     for maximize, over the other. ``all_positive``: every value of the climb was more than zero.
@@ -38,10 +46,14 @@ def settle(
     if not pairs:
         raise ValueError("nothing was measured")
     before, after = median([pair[0] for pair in pairs]), median([pair[1] for pair in pairs])
-    positive = all_positive and all(value > 0 for pair in pairs for value in pair)
+    has_cases = bool(cases) and all(map(all, cases))
+    positive = all_positive and not has_cases and all(value > 0 for pair in pairs for value in pair)
     positive = positive and is_share(direction, before, after)
     scale = scale_of(direction, positive)
     gains = [scale.x(before) - scale.x(after) for before, after in pairs]
+    if has_cases:
+        first, last = (ScoresByCase(filter(None, side)).means for side in zip(*cases, strict=True))
+        gains = [scale.better_by(last[case], score) for case, score in first.items() if case in last]
     count, gain = len(gains), mean(gains)
 
     def in_units(gain: float) -> float:
@@ -51,28 +63,8 @@ def settle(
     if count > 1:
         reach = student_quantile((1 + CONFIDENCE) / 2, count - 1) * math.sqrt(variance(gains) / count)
         interval = (in_units(gain - reach), in_units(gain + reach))
-    return SettledDifference(count, before, after, in_units(gain), interval, positive, unit)
-
-
-def settle_cases(
-    direction: str,
-    pairs: Sequence[tuple[float, float]],
-    before: Sequence[CaseScores | None],
-    after: Sequence[CaseScores | None],
-) -> SettledDifference:
-    """The mean over cases of the difference of their mean scores, with Student's interval over the cases.
-
-    So the interval is for cases like these; it does not know that the best was chosen on them.
-    """
-    first, last = (ScoresByCase(filter(None, runs)).means for runs in (before, after))
-    sign = 1 if direction == "maximize" else -1
-    gains = [sign * (last[case] - score) for case, score in first.items() if case in last]
-    old, new = (median([pair[side] for pair in pairs]) for side in (0, 1))
-    gain, count, interval = mean(gains), len(gains), None
-    if count > 1:
-        reach = student_quantile((1 + CONFIDENCE) / 2, count - 1) * math.sqrt(variance(gains) / count)
-        interval = (gain - reach, gain + reach)
-    return SettledDifference(len(pairs), old, new, gain, interval, False, cases=count)
+    of_cases = count if has_cases else None
+    return SettledDifference(len(pairs), before, after, in_units(gain), interval, positive, unit, of_cases)
 
 
 def standard_errors(
