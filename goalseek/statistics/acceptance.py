@@ -150,7 +150,8 @@ class AcceptanceRule(Struct, frozen=True):
         elif not any(step.differences) and step.size == 1 and self.lines_saved > 0 and not is_noisy:
             reason, why = Reason.SIMPLER, f"{why}, and {pluralize(self.lines_saved, 'line')} fewer"
         else:
-            reason = Reason.WITHIN_NOISE if gain > 0 else Reason.WORSE if gain < 0 else Reason.TIE
+            is_tie = gain == 0 and step.size == 1
+            reason = Reason.TIE if is_tie else Reason.WORSE if gain < 0 else Reason.WITHIN_NOISE
             why += f"; T is {step.t_statistic:.2f}, needed {step.z:.2f}" if step.size == 1 and gain > 0 else ""
             needed = max(margin, step.needed_gain) or None
         if self.names_cases and (lost := [state.ids[case] for case in step.lost]):

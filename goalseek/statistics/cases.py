@@ -250,19 +250,20 @@ class Race(Struct, frozen=True):
         rounds, own_rounds = (min([side.asked[case] for case in order]) for side in (mine, own))
         is_complete = min(rounds, own_rounds) >= self.passes
         pairing = self._pair(order[:done], mine, own, noise, is_complete)
+        so_far = pairing.so_far(count)
         if ask:
             is_open = not pairing.is_behind or (self.waits and not is_noisy and not any(pairing.differences))
-            return structs.replace(ask, so_far=pairing.so_far(count)) if is_open else pairing
+            return structs.replace(ask, so_far=so_far) if is_open else pairing
         if not is_noisy:
             again = mine.needed(order, 2) if self.confirms and pairing.is_ahead else ()
-            return _ask("candidate", again) or pairing
+            return _ask("candidate", again, so_far) or pairing
         if pairing.is_ahead:
-            return _ask("incumbent", fresh.needed(order, 1)) or pairing
+            return _ask("incumbent", fresh.needed(order, 1), so_far) or pairing
         if pairing.is_behind or is_complete:
             return pairing
         if own_rounds < min(self.passes, rounds + 1):
-            return Ask("incumbent", own.needed(order, own_rounds + 1))
-        return Ask("candidate", mine.needed(order, rounds + 1))
+            return Ask("incumbent", own.needed(order, own_rounds + 1), so_far)
+        return Ask("candidate", mine.needed(order, rounds + 1), so_far)
 
     def _pair(
         self, cases: Sequence[int], mine: ScoresByCase, own: ScoresByCase, noise: float, is_complete: bool
@@ -294,8 +295,8 @@ def looks_of(runs: Sequence[VerifierRun]) -> tuple[float, ...]:
     return FEWER_LOOKS if short - each * few > each else LOOKS
 
 
-def _ask(side: Side, cases: tuple[int, ...]) -> Ask | None:
-    return Ask(side, cases) if cases else None
+def _ask(side: Side, cases: tuple[int, ...], so_far: str = "") -> Ask | None:
+    return Ask(side, cases, so_far) if cases else None
 
 
 def order_of(count: int, seed: int) -> tuple[int, ...]:
