@@ -133,7 +133,8 @@ def _check_reading(location: Location, reading: Reading, manifest: Manifest) -> 
         is_optional = has_cases and key == "query"
         if is_set != (key == required) and reading.source is not None and not is_optional:
             fault = "has no use" if is_set else "is required"
-            yield (*location, key), f'{fault} if source = "{reading.source}"'
+            where = "beside cases" if has_cases else f'if source = "{reading.source}"'
+            yield (*location, key), f"{fault} {where}"
     yield from check_expressions(location, reading)
 
 

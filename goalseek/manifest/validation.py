@@ -29,6 +29,7 @@ _IN_TOML = {
     "should be a finite number": "should be a finite number; for no limit, leave it out",
     "should be a valid boolean": "should be true or false",
     "should be a valid string": 'should be a text in quotes, such as "a"',
+    "should be 'worst' or 'fail'": "should be 'worst', 'fail' or a number",
     "should be an object": 'should be a table, such as { key = "a" }',
 }
 _REQUIRED = {
@@ -174,7 +175,7 @@ def _fill_defaults(manifest: Manifest, folder: Path) -> Manifest:
 
     def fill_reading(reading: AnyReading, fallback: str) -> AnyReading:
         name = reading.name or reading.query or fallback
-        is_json = reading.query or (isinstance(reading, Metric) and reading.cases)
+        is_json = reading.query or (isinstance(reading, Metric) and reading.cases is not None)
         source = reading.source or ("json" if is_json else "stdout" if reading.regex else None)
         return replace(reading, source=source, name=name, command=reading.command or last)
 
