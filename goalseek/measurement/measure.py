@@ -285,7 +285,9 @@ class _Trial:
             }
             if self._spec.cases and not command.once:  # what runs once is for all later runs
                 ids = self._spec.case_ids
-                asked = verifier.places.scratch / "cases.txt"
+                cases_folder = verifier.places.scratch / "cases"
+                disk.recreate_folder(cases_folder)  # unsandboxed code can have put anything in its place
+                asked = cases_folder / "ids.txt"
                 disk.write_atomic(asked, "".join(f"{ids[case]}\n" for case in self._spec.cases))
                 variables["GOALSEEK_CASES"] = str(asked)
             result = self.results[command.name] = run_command(verifier, command, root, variables, self._log)
@@ -374,7 +376,7 @@ class _Trial:
         unasked = [scores.get(name) for name in set(ids).difference(ids[case] for case in spec.cases)]
         # Some verifiers answer all, whatever they are asked; others have null for what they are not asked.
         has_all = len(unasked) - unasked.count(None) >= (1 - MOST_MISSING) * len(unasked)
-        asked = range(len(ids)) if has_all else spec.cases
+        asked = range(len(ids)) if has_all or not spec.cases else spec.cases
         self.scores = {case: scores.get(ids[case]) for case in asked}
         if not self.scores:
             raise NoNumber(Reason.NO_METRIC, f"{metric.name}: {metric.path} has no case")

@@ -30,6 +30,7 @@ from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import Reason
 
 _THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")  # not 0,125: that comma is a decimal point
+_SURROGATE = re.compile("[\ud800-\udfff]")  # in no UTF-8 file
 _FILE_LIMIT = 64 * 2**20
 MOST_SCORE = 1e38  # records keep them as 32-bit floats
 _REPLACED = "the run folder was replaced"
@@ -99,7 +100,8 @@ def find_cases(metric: Metric, document: Any) -> dict[str, float | None]:
     scores: dict[str, float | None] = {}
     for row in found:
         name, score = row["id"], row["score"]
-        if isinstance(name, bool) or not isinstance(name, str | int) or len(str(name).splitlines()) != 1:
+        is_id = isinstance(name, str | int) and not isinstance(name, bool) and str(name).splitlines() == [str(name)]
+        if not is_id or _SURROGATE.search(str(name)):
             raise _no_metric(metric, f"{json.dumps(name)[:80]} is no id of a case: a number, or one line of text")
         name = str(name)
         if name in scores:
