@@ -13,16 +13,17 @@ from msgspec import Struct, structs
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
 from goalseek.evaluation.measurements import measure_in_turn, pinned_target
-from goalseek.humanize import format_distinct, format_duration, format_number, format_percent, parse_share
+from goalseek.humanize import format_distinct, format_duration, format_number, format_percent, parse_share, pluralize
 from goalseek.ledger.audit import audit
 from goalseek.ledger.standing import CRASHED, Standing
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord
+from goalseek.statistics.cases import order_of
 from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.statistics.noise import NoiseState, scale_of, spread
-from goalseek.values import CommandRun, Reason
+from goalseek.values import CommandRun, Reason, VerifierRun
 
 How = Literal["equal", "within", "differs"]
 REPEATABILITY = 2.8  # sd of one run: two runs of the same code differ by less 19 times in 20 (ISO 5725)
@@ -98,10 +99,12 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
 
     target = pinned_target(standing, config, record.tree_hash)
     target = structs.replace(target, iteration=record.iteration, seed=last_run.seed if last_run else None)
+    target = structs.replace(target, cases=_asked_cases(standing, record, last_run))
     runs = measure_in_turn(project, (target, target))
     evidence = next(runs).evidence
     verify, noise = evidence.verify, standing.noise
-    reproduction = _reproduce(config.manifest, standing, record, recorded, evidence)
+    of_cases = f" of {pluralize(len(target.cases), 'case')}" if target.cases else ""
+    reproduction = _reproduce(config.manifest, standing, record, recorded, evidence, of_cases)
     is_other = any(number.how == "differs" for number in reproduction.numbers[:1])
     if is_other and (noise.differed or not noise.agreed):
         on_message("audit: the number differs; measuring once more, to see the noise")
@@ -122,8 +125,21 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
     )
 
 
+def _asked_cases(standing: Standing, record: IterationRecord, run: VerifierRun | None) -> tuple[int, ...]:
+    """The cases of a run in the order in which it was asked; empty for all."""
+    if not (standing.noise.cases and run and run.cases):
+        return ()
+    scores = run.cases.unpacked()
+    return tuple(case for case in order_of(len(standing.noise.cases.ids), record.runs[0].seed) if case in scores)
+
+
 def _reproduce(
-    manifest: Manifest, standing: Standing, record: IterationRecord, recorded: float | None, evidence: Evidence
+    manifest: Manifest,
+    standing: Standing,
+    record: IterationRecord,
+    recorded: float | None,
+    evidence: Evidence,
+    of_cases: str,
 ) -> Reproduction:
     value = evidence.runs[0].value
     failure = f"{evidence.failure.reason}: {evidence.failure.why}" if evidence.failure else ""
@@ -138,7 +154,7 @@ def _reproduce(
         return Reproduction("differs", (f"it fails again, but otherwise: {failure}", f"recorded was: {record.why}"))
     metric = manifest.metric
     is_within = abs(value - recorded) < parse_share(metric.min_delta, recorded)
-    numbers = [_compare_number(metric.name, recorded, value, "less than min_delta" if is_within else "")]
+    numbers = [_compare_number(metric.name + of_cases, recorded, value, "less than min_delta" if is_within else "")]
     for guard in manifest.guard:
         before, after = record.guards.get(guard.name), evidence.guards[guard.name]
         if before is None:
