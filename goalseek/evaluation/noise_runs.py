@@ -77,7 +77,8 @@ def _value_of(reading: Reading, result: ProgramResult, timeout: float | None) ->
 def noise_target(project: Project) -> Target:
     """The incumbent, or HEAD before a baseline, with its ``known`` measurements in the order of the records.
 
-    Without the run that it was kept for, which is biased by that choice, and those made beside others.
+    Without the run that it was kept for, which is biased by that choice, those made beside others, and those on some of
+    the cases.
     """
     standing, incumbent = project.standing, project.standing.incumbent
     if incumbent is None:
@@ -98,10 +99,11 @@ def noise_target(project: Project) -> Target:
         is_later = record.seq > incumbent.seq and record.base_commit_hash in (None, incumbent.commit)
         if is_later and is_alone(record):
             runs += [(record.seq, run) for run in record.runs if run.of == "incumbent"]
+    cases = standing.noise.cases
     known = (
         MeasuredValue(run.value, {}, (), run.seconds, run.seed, before=True)
         for _, run in sorted(runs, key=lambda item: item[0])
-        if run.value is not None
+        if run.value is not None and (cases is None or cases.is_full(run.cases))
     )
     return structs.replace(target, known=tuple(known))
 

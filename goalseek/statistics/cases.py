@@ -84,6 +84,14 @@ class CaseState(Struct, frozen=True):
         """e, the variance of one answer."""
         return self.squares / (2 * self.repeats) if self.repeats else 0.0
 
+    @property
+    def sd(self) -> float:
+        """Of the mean of one run on all cases."""
+        return math.sqrt(self.noise / len(self.ids))
+
+    def is_full(self, scores: CaseScores | None) -> bool:
+        return scores is not None and len(scores.unpacked()) == len(self.ids)
+
     def with_runs(self, runs: Sequence[VerifierRun]) -> CaseState:
         """Those of the incumbent count from now on as its own, of a candidate only as repeats of its own."""
         before = [run.scores for run in self.own]
