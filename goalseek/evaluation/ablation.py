@@ -166,9 +166,6 @@ class _Comparison:
         """The gain of the second of each pair, and its size in standard errors of the climb's noise."""
         noise, metric = self._project.standing.noise, self._config.manifest.metric
         values = [(before.value, after.value) for before, after in pairs]
-        cases = [(before.cases, after.cases) for before, after in pairs]
-        difference = settle(metric.direction, values, noise.all_positive, metric.unit, cases)
-        if difference.cases and not self._is_exact:
-            low, high = difference.interval or (0.0, 0.0)
-            return difference, 4 * difference.difference / (high - low) if high > low else 0.0  # it spans nearly four
-        return difference, standard_errors(metric.direction, values, noise.pairs, noise.all_positive)
+        difference = settle(metric.direction, values, noise.all_positive, metric.unit)
+        sd = noise.cases.sd if noise.cases else None
+        return difference, standard_errors(metric.direction, values, noise.pairs, noise.all_positive, sd)

@@ -68,15 +68,20 @@ def settle(
 
 
 def standard_errors(
-    direction: str, pairs: Sequence[tuple[float, float]], repeats: Sequence[Pair], all_positive: bool = True
+    direction: str,
+    pairs: Sequence[tuple[float, float]],
+    repeats: Sequence[Pair],
+    all_positive: bool = True,
+    sd: float | None = None,
 ) -> float:
     """By how many standard errors of their mean the second values of ``pairs`` are better; infinite without noise.
 
-    ``repeats``, successive runs of the same code, give the noise. Raises ZeroDivisionError without a pair.
+    ``repeats``, successive runs of the same code, give the noise if ``sd`` does not. Raises ZeroDivisionError without a
+    pair.
     """
     scale = scale_of(direction, all_positive and all(value > 0 for pair in pairs for value in pair))
     gain = mean([scale.x(before) - scale.x(after) for before, after in pairs])
-    error = spread(scale, repeats) * math.sqrt(2 / len(pairs))
+    error = (spread(scale, repeats) if sd is None else sd) * math.sqrt(2 / len(pairs))
     if error:
         return gain / error
     return math.copysign(math.inf, gain) if gain else 0.0
