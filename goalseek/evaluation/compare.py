@@ -96,8 +96,10 @@ def measure_pairs(project: Project, before: Target, after: Target, count: int) -
 
 
 def is_exact(pairs: Sequence[Pair]) -> bool:
-    """Whether each side gave one and the same value, twice or more."""
-    return len(pairs) > 1 and all(len({run.value for run in side}) == 1 for side in zip(*pairs, strict=True))
+    """Whether each side gave one and the same value, twice or more, and in each case the same."""
+    return len(pairs) > 1 and all(
+        len({(run.value, run.cases) for run in side}) == 1 for side in zip(*pairs, strict=True)
+    )
 
 
 def compare_revisions(metric: Metric, pairs: Sequence[Pair]) -> RevisionComparison:

@@ -149,7 +149,7 @@ def measure_in_turn(project: Project, trees: Iterable[Target], asked_by: str = "
         folder.mkdir(parents=True, exist_ok=True)
         iteration = project.standing.next_iteration if target.iteration is None else target.iteration
         role = "candidate" if target.bench == "a" else "incumbent"
-        is_pinned = target.epoch == project.standing.epoch and not target.own_folder  # a holdout has other cases
+        is_pinned = target.ruler == project.standing.ruler and not target.own_folder  # a holdout has cases of its own
         known = project.standing.noise.cases if is_pinned else None
         ids = known.ids if known else target.case_ids
         cases = target.cases or order_of(len(ids), target.seed)

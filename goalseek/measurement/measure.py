@@ -110,11 +110,15 @@ def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidenc
 
 
 def _ask_again(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Path, made: Evidence) -> Evidence:
-    """Cases without a score are asked once more; too many that have none then are a failure."""
+    """Cases without a score are asked once more; too many that have none then are a failure.
+
+    Not in a look at the holdout, whose other commands have other cases.
+    """
     run, case_ids = made.runs[0], spec.case_ids or made.case_ids
     assert run.cases
     scores = run.cases.unpacked()
-    if missing := tuple(case for case, score in scores.items() if score is None):
+    missing = tuple(case for case, score in scores.items() if score is None)
+    if missing and not spec.own_folder:
         log.write(f"[{pluralize(len(missing), 'case')} without a score, asked once more]\n".encode())
         again = _measure(verifier, structs.replace(spec, case_ids=case_ids, cases=missing), log, artifacts / "again")
         made = structs.replace(made, verify=made.verify + again.verify, failure=again.failure)
@@ -126,7 +130,7 @@ def _ask_again(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: 
     count = sum(score is None for score in scores.values())
     is_strict = verifier.manifest.metric.missing == "fail" and spec.side == "candidate"
     if not made.failure and (count > max(1, MOST_MISSING * len(scores)) or (count and is_strict) or run.value is None):
-        why = f"{count} of {pluralize(len(scores), 'case')} got no score, asked twice"
+        why = f"{count} of {pluralize(len(scores), 'case')} got no score{'' if spec.own_folder else ', asked twice'}"
         made = structs.replace(made, failure=Failure(Reason.NO_METRIC, why))
     if made.failure:
         return structs.replace(made, runs=(structs.replace(run, value=None, cases=None),), guard_runs=())
