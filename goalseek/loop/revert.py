@@ -39,6 +39,9 @@ def revert_change(project: Project, number: int, why: str = "") -> IterationReco
     refuses the result, or the result has no number.
     """
     config = project.config()
+    # The result stands, so its number is of all cases.
+    metric = structs.replace(config.manifest.metric, race="off")
+    config = structs.replace(config, manifest=structs.replace(config.manifest, metric=metric))
     kept = _find_kept(project, number)
     hidden_files.refuse_changed(config.trees)
     refuse_paid_proposal(project, f"goalseek revert {number}")
