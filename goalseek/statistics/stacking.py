@@ -4,6 +4,7 @@ Small gains may be recognized only together, and two halves may pay only togethe
 about twice as much if gains are many and small, and loses nothing if they are large (``tests/benchmarks/search.py``).
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice, takewhile
 
@@ -52,15 +53,23 @@ def next_stack(
 
 
 def _near_misses(records: Sequence[IterationRecord], direction: str, noise: NoiseState) -> Iterator[tuple[int, float]]:
-    """Iterations with the posterior mean of their gain, in sd of one run; positive if better."""
+    """Iterations with the posterior mean of their gain, in sd of one run; positive if better.
+
+    With cases, that is the sd of the mean difference on all of them; a share of them counts as that share of a run.
+    """
     scale = scale_of(direction, noise.all_positive)
-    gains: list[tuple[int, float, int]] = []
+    gains: list[tuple[int, float, float]] = []
     for record in records:
-        values, incumbent = values_of(record.runs, "candidate"), record.metric.incumbent
-        if record.reason in ELIGIBLE and not record.stacked and values and incumbent is not None:
+        values, incumbent, cases = values_of(record.runs, "candidate"), record.metric.incumbent, record.metric.cases
+        if record.reason not in ELIGIBLE or record.stacked or not values or incumbent is None:
+            continue
+        if cases:
+            share = cases.run / cases.of
+            gains.append((record.iteration, cases.t / math.sqrt(share), share))
+        else:
             gains.append((record.iteration, scale.x(incumbent) - mean(scale.all(values)), len(values)))
     sizes = [abs(gain) for _, gain, _ in gains if gain]
-    sd = spread(scale, noise.pairs) or (median(sizes) if sizes else 1.0)
+    sd = 1.0 if noise.cases else spread(scale, noise.pairs) or (median(sizes) if sizes else 1.0)
     for iteration, gain, runs in gains:
         estimate = (PRIOR_RUNS * PRIOR_GAIN + runs * gain / sd) / (PRIOR_RUNS + runs)
         if estimate >= LEAST_GAIN:

@@ -10,6 +10,7 @@ from noise_sessions import baseline_state, metric_of, record_of, runs_of
 
 from goalseek.manifest.tables import Search
 from goalseek.records import IterationRecord, MetricResult
+from goalseek.statistics.cases import CaseState
 from goalseek.statistics.noise import NoiseState
 from goalseek.statistics.stacking import (
     CANDIDATES_BEFORE,
@@ -19,7 +20,7 @@ from goalseek.statistics.stacking import (
     is_stacking,
     next_stack,
 )
-from goalseek.values import Reason
+from goalseek.values import CaseResult, Reason
 
 NOISE = baseline_state(100.0, 101.0, 100.0, 101.0, 100.0)  # runs differ by one: an sd of about 0.9
 
@@ -46,6 +47,26 @@ def test_after_eight_candidates_and_then_after_every_four_the_nearest_misses_are
     since = [miss(number, -2.0) for number in range(6, 6 + CANDIDATES_BETWEEN)]
     assert ask(*misses, together, *since[:-1]) == ()
     assert ask(*misses, together, *since) == (3, 4), "a set is tried once, and a set is no member of another"
+
+
+def miss_of_cases(number: int, t: float, run: int, value: float) -> IterationRecord:
+    """A rejected candidate that ran on so many of 200 cases, on which its mean was ``value``."""
+    record = miss(number, 100.0 - value)
+    cases = CaseResult(0, 0, 0, run, 200, t, 1.0)
+    return replace(record, metric=replace(record.metric, direction="maximize", incumbent=0.5, cases=cases))
+
+
+def test_with_cases_a_near_miss_is_told_by_its_pairs_not_by_the_luck_of_its_first_cases() -> None:
+    noise = NoiseState(value=0.5, cases=CaseState(tuple(map(str, range(200)))))
+    far = [miss_of_cases(100 + number, -3.0, 25, 0.4) for number in range(CANDIDATES_BEFORE - 4)]
+    near = [miss_of_cases(2, 1.2, 200, 0.52), miss_of_cases(4, 1.4, 200, 0.53)]
+    lucky, unlucky = miss_of_cases(1, -1.5, 25, 0.9), miss_of_cases(3, 0.0, 50, 0.2)
+    records = [*far, lucky, near[0], unlucky, near[1]]
+    assert next_stack(reversed(records), "maximize", noise) == (2, 4)
+    tried = [(2, 4)]
+    assert next_stack(reversed(records), "maximize", noise, tried) == (2, 3, 4), (
+        "nothing lost yet is nearer than a loss"
+    )
 
 
 SEVERAL = (0.3, 0.4, 0.3, 0.4, 0.3, 0.4)
