@@ -48,11 +48,16 @@ def alpha_of(metric: Metric, state: noise.NoiseState) -> float:
     return min(MOST_ALPHA, max(LEAST_ALPHA, (0.2 + 1.5 * state.kept) / (5 + state.tested)))
 
 
-def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence) -> tuple[str, str] | None:
-    """Reason and sentence if no comparison counts: a failure, or a value outside its range on any run."""
+def rejection_of(
+    metric: Metric, guards: Sequence[Guard], evidence: Evidence, is_partial: bool = False
+) -> tuple[str, str] | None:
+    """Reason and sentence if no comparison counts: a failure, or a value outside its range on any run.
+
+    ``is_partial``: the values are of some of the cases, and may lie outside.
+    """
     if evidence.failure:
         return evidence.failure.reason, evidence.failure.why
-    values = [run.value for run in evidence.runs if run.of == "candidate" and run.value is not None]
+    values = [] if is_partial else noise.values_of(evidence.runs, "candidate")
     checks = [(metric.name, metric.valid, value) for value in values]
     checks += [(guard.name, guard.valid, run[guard.name]) for run in evidence.guard_runs for guard in guards]
     why = next(filter(None, (range_violation(*check) for check in checks)), None)
@@ -80,20 +85,26 @@ class AcceptanceRule(Struct, frozen=True):
         """
         if evidence.is_incumbent_failing and not self.state.cases:  # a race asks for the same cases again
             return "incumbent"
-        candidate_values = noise.values_of(evidence.runs, "candidate")
-        if rejection := rejection_of(self.metric, self.guards, evidence):
-            return self._reject(() if evidence.failure else candidate_values, rejection)
+        cases, candidate_values = self.state.cases, noise.values_of(evidence.runs, "candidate")
+        whole_runs = [run for run in evidence.runs if cases is None or cases.is_full(run.cases)]
+        values = noise.values_of(whole_runs, "candidate")
+        if rejection := rejection_of(self.metric, self.guards, evidence, cases is not None):
+            return self._reject(() if evidence.failure else values, rejection)
         if self.state.value is None:
             raise ValueError("there is no baseline")
-        if self.state.cases:
-            step = self._compare_cases(self.state.cases, evidence.runs)
+        if cases:
+            step = self._compare_cases(cases, evidence.runs)
         else:
             step = self._compare_runs(evidence.runs, candidate_values)
         if isinstance(step, Verdict) or len(candidate_values) > 1:
             for guard in self.guards:
                 value, bound = evidence.guards.get(guard.name), self.baseline_guards.get(guard.name)
                 if value is not None and (why := guard_violation(guard, value, bound)):
-                    return self._reject(candidate_values, (Reason.GUARD, why))
+                    rejected = self._reject(values, (Reason.GUARD, why))
+                    if cases and isinstance(step, Verdict):
+                        numbers = {"incumbent": step.incumbent, "delta": step.delta, "cases": step.cases}
+                        return structs.replace(rejected, value=step.value, **numbers)
+                    return rejected
         return step
 
     def _compare_runs(self, runs: Sequence[VerifierRun], candidate_values: Sequence[float]) -> NextStep:
@@ -139,6 +150,8 @@ class AcceptanceRule(Struct, frozen=True):
         )
         assert incumbent is not None
         value = step.candidate if step.size == 1 else incumbent + sign * gain
+        if step.size == 1 and (violation := range_violation(metric.name, metric.valid, value)):
+            return Verdict(Outcome.REVERTED, Reason.NOT_VALID, violation, value, incumbent, gain, cases=result)
         margin, needed = parse_share(metric.min_delta, incumbent), None
         size = f"{100 * gain:+.1f} points" if state.is_share else format_number(gain, metric.unit, sign="+")
         why = f"{size if gain else 'no difference'}, {result.text}"
@@ -276,7 +289,7 @@ class AcceptanceRule(Struct, frozen=True):
 
 def decide_on_baseline(metric: Metric, guards: Sequence[Guard], commit: str, evidence: Evidence) -> NextStep:
     """A failure or an invalid value rejects at once; else as many runs as tell whether they differ."""
-    if rejection := rejection_of(metric, guards, evidence):
+    if rejection := rejection_of(metric, guards, evidence, metric.cases is not None):
         return Verdict(Outcome.REVERTED, *rejection)
     if metric.cases is not None:
         return _decide_on_cases(metric, commit, evidence)
@@ -300,6 +313,8 @@ def _decide_on_cases(metric: Metric, commit: str, evidence: Evidence) -> NextSte
     answers = ScoresByCase(scores_of(evidence.runs, "candidate"))
     if metric.noise != "none" and (cases := answers.needed(order, 2)):
         return Ask("candidate", cases)
+    if violation := range_violation(metric.name, metric.valid, answers.mean):
+        return Verdict(Outcome.REVERTED, Reason.NOT_VALID, violation)
     same = "twice, each the same" if not answers.squares else "twice"
     why = f"measured at {commit[:12]}, {pluralize(count, 'case')}{f' {same}' if answers.repeats else ''}"
     return Verdict(Outcome.BASELINE, Reason.MEASURED, why, mean([*answers.means.values()]))
