@@ -7,7 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases import IDS, WOBBLING, asked, cases_project, files, part, right, scored, spoil, tables, unpacked
+from cases import (
+    IDS,
+    WOBBLING,
+    asked,
+    assert_runs_are_those_asked,
+    cases_project,
+    files,
+    part,
+    right,
+    scored,
+    spoil,
+    tables,
+    unpacked,
+)
 from project import Project, home
 
 ALL = range(16)
@@ -18,15 +31,6 @@ PARTS = (
     part("d", *ALL, score=-1),
 )
 NOISES = {"deterministic": "", "noisy": WOBBLING}
-
-
-def assert_each_run_has_what_it_asked(project: Project) -> None:
-    """The records hold the cases that the judge was asked under their seeds, each once."""
-    ids = project.iterations()[0]["case_ids"]
-    recorded = [(run["seed"], sorted(unpacked(run))) for record in project.records() for run in record.get("runs", ())]
-    numbers = range(max(record["iteration"] for record in project.iterations()) + 1)
-    given = [(seed, sorted(map(ids.index, names or ids))) for number in numbers for seed, names in asked(number)]
-    assert len(dict(recorded)) == len(recorded) and sorted(recorded) == sorted(given)
 
 
 @pytest.mark.slow
@@ -44,6 +48,7 @@ def test_several_at_once_are_each_asked_for_their_own_cases(tmp_path: Path, nois
     assert any("moved" in [attempt["reason"] for attempt in record["attempts"]] for record in records)
     paths = {json.loads(line)[-1] for line in home("asked").read_text().splitlines()} - {None}
     assert len(paths) == 2, "a file for each bench"
+    assert_runs_are_those_asked(project)
     for record in records[1:]:
         counts = record["metric"].get("cases")
         assert counts is None or counts["won"] + counts["lost"] + counts["tied"] == counts["run"] <= counts["of"] == 16
@@ -189,7 +194,7 @@ def test_it_goes_on_where_it_was_stopped_with_the_runs_that_are_stored(tmp_path:
     runs = asked(1)
     record = project.climb("iterate", "-n", "1")[-1]
     assert record["outcome"] == "kept" and asked(1) == runs and len(record["runs"]) == len(runs) > 1
-    assert_each_run_has_what_it_asked(project)
+    assert_runs_are_those_asked(project)
 
 
 def test_one_case_or_two_are_a_metric_too(tmp_path: Path) -> None:

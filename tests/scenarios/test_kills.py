@@ -11,12 +11,15 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 import taking_back
+from cases import WOBBLING, asked, assert_runs_are_those_asked, cases_project, spoil
+from cases import part as part_of_cases
 from killing import agent, journaled
 from many import AT_ONCE, Calls, assert_sound_at_end, go_on, many
 from project import Project, copy_folder, ended, held_out, home
@@ -110,6 +113,14 @@ def rotated() -> Project:
     return begun(climb(*moves, more=stuck, search=search, provider=agent(ask_plan=True)))
 
 
+def raced(noise: str = "") -> Project:
+    """Two candidates that win a race over looks, the first with a run that confirms it, and one that loses it."""
+    spoil(noise)
+    gains = (("a", 0.25), ("b", -1), ("c", 0.25))
+    moves = (part_of_cases(name, *range(16), score=gain) for name, gain in gains)
+    return begun(cases_project(home("repository"), *moves, limits={"iterations": 3}))
+
+
 def taken_back() -> Project:
     return taking_back.climb(home("repository"), part("a", 2), part("b", 3), part("c", 5))
 
@@ -151,6 +162,8 @@ CLIMBS = {
     "stack": Climb(stacked),
     "settle": Climb(settled),
     "holdout": Climb(looked_at),
+    "cases": Climb(raced, every=2),
+    "cases and noise": Climb(lambda: raced(WOBBLING), first=1, every=2),
     "rotate": Climb(rotated),
     "try": Climb(tried, (("iterate", "-n", "0"),), more="", every=3),
     "approve": Climb(
@@ -243,6 +256,8 @@ def test_killed_after_any_checkpoint_the_same_command_ends_as_if_nothing_had_bee
                 assert value == calm[name], (where, name)
             again = journal()
             assert calls <= again and (again - calls).total() <= is_owed, (where, again)
+            if home("asked").exists():
+                assert_runs_are_those_asked(project, (again - calls).total())
             project.check("audit")
     assert ends[-signal.SIGKILL] > 0.9 * ends.total() and {*ends} <= {-signal.SIGKILL, *codes}, ends
 
@@ -266,6 +281,25 @@ def test_a_killed_revert_is_made_or_dropped_by_another_command(tmp_path: Path) -
         project.check("audit")
         dropped.append(not has_landed)
     assert {*dropped} == {True, False}
+
+
+@pytest.mark.parametrize("noise", ["", WOBBLING], ids=["deterministic", "noisy"])
+def test_a_look_that_is_killed_is_measured_again_under_its_seed_and_no_earlier_one(tmp_path: Path, noise: str) -> None:
+    moves = (part_of_cases(name, *range(16), score=0.25) for name in "ab")
+    project = cases_project(tmp_path / "repository", *moves, limits={"iterations": 2})
+    kills = (2, 5, 7, 10)  # the second run of the baseline, two looks of the first candidate, and one of a later run
+    for kill in kills:
+        hang = f'(home / "asked").read_text().count("\\n") == {kill} and not (home / "hangs").touch()'
+        spoil(f"import time\nif {hang}:\n    time.sleep(60)\n{noise}")
+        project.kill_when(home("hangs"), *ITERATE)
+        home("hangs").unlink()
+    spoil(noise)
+    records = project.climb(*ITERATE)
+    assert [record["outcome"] for record in records] == ["baseline", "kept", "kept"]
+    made = [run for number in range(3) for run in asked(number)]
+    assert [place for place, (one, other) in enumerate(pairwise(made), start=1) if one == other] == [*kills]
+    assert_runs_are_those_asked(project, again=len(kills))
+    project.check("audit")
 
 
 WINNER = """\

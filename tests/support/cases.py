@@ -1,8 +1,8 @@
 """Climbs whose metric is the mean of cases, each scored by a judge that answers what it is asked.
 
-A candidate's ``answer*.json`` have scores by id; a case has the sum of its scores. The judge notes each score that it
-gives in the home's ``journal``, and what it is asked in ``asked``; ``$HOME/spoil.py`` may change its ``rows`` or its
-whole ``document``.
+A candidate's ``answer*.json`` have scores by id; a case has the sum of its scores. The judge writes what it is asked
+into the home's ``asked``, and what it has scored into the ``journal``, a line for each run; ``$HOME/spoil.py`` may change
+its ``rows`` or its whole ``document``.
 """
 
 import json
@@ -34,7 +34,7 @@ document = {"results": rows}
 if (home / "spoil.py").exists():
     exec((home / "spoil.py").read_text())
 with (home / "journal").open("a") as file:
-    file.write("".join(f"scored {seed} {row['id']}\\n" for row in rows))
+    file.write(f"scored {seed} {' '.join(str(row['id']) for row in rows)}\\n")
 pathlib.Path(os.environ["GOALSEEK_RUN_DIR"], "metrics.json").write_text(json.dumps(document))
 """
 # No two runs of a tree are the same.
@@ -96,3 +96,16 @@ def asked(iteration: int) -> list[tuple[int, list[Any] | None]]:
     """Seed and ids of each run of the judge in an iteration; None where it was asked for all."""
     lines = home("asked").read_text().splitlines() if home("asked").exists() else ()
     return [(int(seed), ids) for number, seed, ids, _ in map(json.loads, lines) if int(number) == iteration]
+
+
+def assert_runs_are_those_asked(project: Project, again: int = 0) -> None:
+    """The records hold each case that the judge was asked, under its seed, once; ``again`` runs were made twice."""
+    records = project.iterations()
+    ids = records[0]["case_ids"]
+    runs = [run for record in project.records() for run in record.get("runs", ())]
+    recorded = [(run["seed"], case) for run in runs for case in unpacked(run)]
+    numbers = range(max(record["iteration"] for record in records) + 1)
+    made = [(seed, tuple(map(ids.index, names or ids))) for number in numbers for seed, names in asked(number)]
+    assert len(made) == len(set(made)) + again
+    given = [(seed, case) for seed, cases in set(made) for case in cases]
+    assert sorted(recorded) == sorted(given) == sorted({*recorded})
