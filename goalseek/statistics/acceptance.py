@@ -311,10 +311,12 @@ def _decide_on_cases(metric: Metric, commit: str, evidence: Evidence) -> NextSte
     if metric.race == "auto" and len(evidence.runs) == 1:
         return Ask("candidate", tuple(first_look(order)))
     answers = ScoresByCase(scores_of(evidence.runs, "candidate"))
-    if metric.noise != "none" and (cases := answers.needed(order, 2)):
+    is_twice, value = metric.noise != "none", mean([*answers.means.values()])
+    if is_twice and (cases := answers.needed(order, 2)):
         return Ask("candidate", cases)
-    if violation := range_violation(metric.name, metric.valid, answers.mean):
+    if violation := range_violation(metric.name, metric.valid, value):
         return Verdict(Outcome.REVERTED, Reason.NOT_VALID, violation)
-    same = "twice, each the same" if not answers.squares else "twice"
-    why = f"measured at {commit[:12]}, {pluralize(count, 'case')}{f' {same}' if answers.repeats else ''}"
-    return Verdict(Outcome.BASELINE, Reason.MEASURED, why, mean([*answers.means.values()]))
+    same = f" twice{'' if answers.squares else ', each the same'}" if is_twice else ""
+    return Verdict(
+        Outcome.BASELINE, Reason.MEASURED, f"measured at {commit[:12]}, {pluralize(count, 'case')}{same}", value
+    )

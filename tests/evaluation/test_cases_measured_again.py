@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases import WOBBLING, asked, cases_project, part, spoil, unpacked
+from case_projects import WOBBLING, asked, cases_project, part, spoil, unpacked
 from project import Project, home
 
 from goalseek.statistics.cases import CaseState, order_of

@@ -22,7 +22,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.done: list[str] = []
         seal = SimpleNamespace(seed=lambda run_id, iteration, number: number)
-        standing, places = SimpleNamespace(next_iteration=3, seq=7, epoch=1), SimpleNamespace(scratch=folder)
+        standing, places = SimpleNamespace(next_iteration=3, seq=7, ruler="another"), SimpleNamespace(scratch=folder)
         self.project: Any = SimpleNamespace(
             run_id="r", ledger=SimpleNamespace(seal=seal), standing=standing, places=places, verifier=lambda *_: None
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases import (
+from case_projects import (
     IDS,
     WOBBLING,
     asked,

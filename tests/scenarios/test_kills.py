@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 import taking_back
-from cases import WOBBLING, asked, assert_runs_are_those_asked, cases_project, spoil
-from cases import part as part_of_cases
+from case_projects import WOBBLING, asked, assert_runs_are_those_asked, cases_project, spoil
+from case_projects import part as part_of_cases
 from killing import agent, journaled
 from many import AT_ONCE, Calls, assert_sound_at_end, go_on, many
 from project import Project, copy_folder, ended, held_out, home

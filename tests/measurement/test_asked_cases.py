@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases import COUNT, IDS, METRIC, RUN, asked, cases_project, files, right, scored, spoil, tables, unpacked
+from case_projects import COUNT, IDS, METRIC, RUN, asked, cases_project, files, right, scored, spoil, tables, unpacked
 from project import Project, Projects, home
 from skips import levels
 
