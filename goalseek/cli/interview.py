@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Collection, Set
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import asdict, replace
 
@@ -95,12 +94,9 @@ class Interview:
     def ask(self, question: str, answers: Answers) -> Answers:
         if question == "name":
             return replace(answers, name=ask_person(_QUESTIONS[question], answers.name, self._read_name))
-        if question == "run":
-            return self._ask_run(answers)
-        if question == "score":
-            return self._ask_score(answers)
-        if question == "reading":
-            return self._ask_reading(answers)
+        asks = {"run": self._ask_run, "score": self._ask_score, "reading": self._ask_reading}
+        if question in asks:
+            return asks[question](answers)
         patterns = getattr(answers, question) or guess_outputs(question, answers, self.paths)
         if question == "hidden":
             patterns = fitting_hidden(replace(answers, hidden=patterns), self.paths)
@@ -113,8 +109,7 @@ class Interview:
             committed = self.paths if question in ("writable", "hidden") else None
             return parse_globs(text, committed, self._folder, _EXAMPLES[question])
 
-        changes: dict[str, Any] = {question: ask_person(_QUESTIONS[question], shown, read)}
-        return replace(answers, **changes)
+        return replace(answers, **{question: ask_person(_QUESTIONS[question], shown, read)})
 
     def _read_name(self, text: str) -> str:
         if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", text):
@@ -124,12 +119,12 @@ class Interview:
 
     def _ask_reading(self, answers: Answers) -> Answers:
         named = f"{answers.metric} /{answers.regex}/".lstrip()
-        default = f"{answers.direction} {answers.query or named}" if answers.direction else ""
+        default = f"{answers.direction} {answers.cases or answers.query or named}" if answers.direction else ""
         direction, query, regex, name = ask_person(_QUESTIONS["reading"], default, parse_reading)
         timed = answers.score or answers.run
         if not (_TIME.fullmatch(query) and timed) or self._is_time_offered:
             name = name or ("" if answers.regex and answers.direction else answers.metric)
-            return replace(answers, direction=direction, query=query, regex=regex, metric=name)
+            return replace(answers, direction=direction, query=query, regex=regex, cases="", metric=name)
         self._is_time_offered = True  # once, since a file may have a key of that name
         print(f"    did you mean: time {timed}", file=sys.stderr)
         run = answers.run if answers.score else ""
@@ -154,12 +149,10 @@ class Interview:
         command = self._ask_command("score", default)
         if timed := timed_command(command):
             check = self._ask_command("check", answers.score if answers.timing and answers.score else "none")
-            answers = replace(answers, timing=timed, score=check)
-            return answers if check else replace(answers, timing_outputs=())
-        answers = replace(answers, score=command, timing="", timing_outputs=())
-        if command and not answers.run:
-            return replace(answers, outputs=answers.writable)
-        return answers if command else replace(answers, outputs=())
+            checked = answers.timing_outputs if check else ()
+            return replace(answers, timing=timed, score=check, timing_outputs=checked)
+        outputs = () if not command else answers.outputs if answers.run else answers.writable
+        return replace(answers, score=command, timing="", timing_outputs=(), outputs=outputs)
 
     def _ask_command(self, question: str, default: str) -> str:
         text = ask_person(

@@ -3,12 +3,15 @@
 A guess is only a default: a person sees it, or accepts it with ``--yes``.
 """
 
+import contextlib
+import json
+import math
 import os
 import re
 import shlex
 import shutil
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,7 +24,8 @@ from goalseek.git.ignore import matcher
 from goalseek.git.repository import DEFAULT_BRANCH_PREFIX
 from goalseek.manifest import command_words, loading, validation
 from goalseek.manifest.loading import ManifestFile
-from goalseek.manifest.tables import VerifyCommand
+from goalseek.manifest.tables import Manifest, VerifyCommand
+from goalseek.measurement.metric import NoNumber, find_cases
 from goalseek.phase_values import Failure
 from goalseek.project.activity import Observer
 from goalseek.project.opening import open_project
@@ -35,6 +39,8 @@ _JUDGE_FOLDERS = "hidden holdout private verifier".split()
 _MAXIMIZED = "accuracy score f1 auc throughput".split()
 _MINIMIZED = "loss error rmse seconds bytes".split()
 _RUNNERS = {".py": "python", ".sh": "sh", ".js": "node", ".rb": "ruby", ".jl": "julia", ".r": "Rscript"}
+_MIN_CASES = 8
+_IDS, _SCORES = "id name case test key".split(), "score passed correct success ok reward".split()
 _NOTHING = "true"  # the command that leaves the files as they are, for the next one to score
 _NUMBER = r"([-+.\deE]+)"
 _WORD_BEFORE_GROUP = re.compile(r"(?<![\\\w])([A-Za-z_]\w+)(?:\\s|[\s:=*+])+\((?!\?)")  # accuracy of accuracy ([0-9.]+)
@@ -47,7 +53,7 @@ UNMEASURED = "# goalseek init found no number yet. Once it is mended and committ
 
 
 class Answers(Struct, frozen=True):
-    """The user's answers to ``init``, or guesses; ``query``, ``regex`` or ``timing`` gives the number."""
+    """The user's answers to ``init``, or guesses; ``query``, ``regex``, ``cases`` or ``timing`` gives the number."""
 
     name: str
     writable: tuple[str, ...] = ()
@@ -60,6 +66,7 @@ class Answers(Struct, frozen=True):
     direction: str = ""
     query: str = ""
     regex: str = ""
+    cases: str = ""  # with ``query`` if that is their mean
     metric: str = ""
     sees: str = ""  # of ``run``
     share: tuple[str, ...] = ()
@@ -155,6 +162,7 @@ def answers_in(path: Path) -> Answers:
         direction=manifest.metric.direction,
         query=manifest.metric.query or "",
         regex=manifest.metric.regex or "",
+        cases=manifest.metric.cases or "",
         metric=manifest.metric.name,
         sees="both" if run.sees == "both" else "",
         share=manifest.scope.share,
@@ -186,7 +194,7 @@ def manifest_table(answers: Answers) -> dict[str, Any]:
         commands += [table(name="timing", run=answers.timing, sees=sees, outputs=answers.timing_outputs)]
         reading = {"source": "wall", "command": "timing"}
     else:
-        reading = {"query": answers.query} if answers.query else {"regex": answers.regex}
+        reading = {"query": answers.query, "regex": "" if answers.query else answers.regex, "cases": answers.cases}
     if answers.score:
         commands += [table(name="score", run=answers.score, sees="hidden")]
     first_word = _WORD_BEFORE_GROUP.search(answers.regex) or re.match(r"([A-Za-z_]\w+)\s*[:=]", answers.regex)
@@ -243,21 +251,24 @@ def takes_outputs(answers: Answers) -> bool:
     return names_hidden(answers.timing, answers.hidden) if answers.timing else bool(answers.score)
 
 
-def measure_first(loaded: ManifestFile, watch: Observer) -> tuple[measurements.MeasuredValue, list[Path]]:
+def measure_first(
+    loaded: ManifestFile, watch: Observer
+) -> tuple[measurements.MeasuredValue | WrongAnswer, list[Path], dict[str, str]]:
     """Measure and record HEAD's tree for the first baseline; also returns writable files with uncommitted changes.
 
-    Raises GoalseekError if a check fails, and WrongAnswer if there is no number.
+    The last are the answers of ``guess_cases``. Raises GoalseekError if a check fails.
     """
-    with open_project(loaded, watch, doing="init") as project:
+    with contextlib.suppress(WrongAnswer), open_project(loaded, watch, doing="init") as project:
         project.is_committed_only = True
         checks.check_fit(checks.subject_of(project, "init"))
         config, folder = project.config_of(loaded.manifest), measurements.trial_folder(project)
         target = measurements.baseline_target(project, config)
         (run,) = measurements.measure_in_turn(project, [target], asked_by="init")
         number, commands = run.number, run.evidence.verify
+        scored = guess_cases(loaded.manifest, folder, None if isinstance(number, Failure) else number.value)
         if not isinstance(number, Failure):
             changed = [path for _, path in project.repository.changed_files() if config.scope.kind(path) == "writable"]
-            return number, [project.repository.top / path for path in changed]
+            return number, [project.repository.top / path for path in changed], scored
         remedy = diagnose.unseen_file_hint(project, loaded.manifest, commands, target.tree, folder)
         error = measurements.baseline_error(number, folder, "the first measurement", remedy)
         missing = diagnose.find_missing_path(project, loaded.manifest, target.tree, folder, commands)
@@ -277,4 +288,57 @@ def measure_first(loaded: ManifestFile, watch: Observer) -> tuple[measurements.M
         else:
             question = "score" if name in ("timing", "score") else "run"
         share = (missing.place,) if missing and missing.place else ()
-        raise WrongAnswer(question, error.message, hint, error.exit_code, share)
+        wrong = WrongAnswer(question, error.message, hint, error.exit_code, share)
+        raise wrong  # a project without a number leaves no folders
+    return wrong, [], scored if wrong.question == "reading" else {}
+
+
+def guess_cases(manifest: Manifest, folder: Path, number: float | None) -> dict[str, str]:
+    """The answers that change if the metric is the mean of the cases that were measured; {} without clear cases.
+
+    A ``number`` has to be their mean, sum or percentage; without one, the scores have a known name, or are shares. A
+    simple command that prints JSON gets a file for it.
+    """
+    metric, command, written = manifest.metric, manifest.commands[-1], folder / "measurements/1" / manifest.metric.path
+    printed = measurements.printed_in(folder).rpartition(f"$ {command.text}\n")[2].partition(f"[{command.name} ")[0]
+    is_simple = command.name in ("run", "score") and not re.search(r"[;&|<>\n]", command.text)
+    answers = {} if written.is_file() else {command.name: f'{command.text} > "$GOALSEEK_RUN_DIR/{metric.path}"'}
+    try:
+        document = json.loads(printed if answers and is_simple else written.read_bytes())
+    except (OSError, ValueError):
+        return {}
+
+    def scores_of(query: str) -> list[float]:
+        try:
+            found = find_cases(structs.replace(metric, cases=query), document)
+        except NoNumber:
+            return []
+        return [score for score in found.values() if score is not None]
+
+    names, most = dict[str, str](), _MIN_CASES - 1  # of the scores, by query
+    for path, node in _inner(document):
+        if isinstance(node, dict):
+            names[path or "@"] = ""
+        elif isinstance(node, list) and node:
+            keys = [key for key, value in _inner(node[0]) if key and not isinstance(value, dict)]
+            keys.sort(key=lambda key: (key not in _IDS) + 2 * (key in _SCORES))
+            own = next((key for key in keys if scores_of(f"{path}[*].{{id: {key}, score: `0`}}")), "")
+            names |= {f"{path}[*].{{id: {own}, score: {key}}}": key for key in keys if own not in ("", key)}
+    for query, key in names.items():
+        scores, name = scores_of(query), key.rpartition(".")[2]
+        mean = math.fsum(scores) / max(1, len(scores))
+        fits = [math.isclose(number or 0.0, mean * by, rel_tol=1e-3) for by in (1, len(scores), 100)]
+        is_clear = any(fits) if number is not None else name in _SCORES or (not name and max(scores, default=2) <= 1)
+        if is_clear and len(scores) > most:
+            is_mean = number is not None and math.isclose(number, mean, rel_tol=1e-6)
+            name, most = name or "score" if metric.name == "metric" else metric.name, len(scores)
+            answers |= {"cases": query, "query": metric.query or "" if is_mean else "", "regex": "", "metric": name}
+    return answers if "cases" in answers else {}
+
+
+def _inner(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The node and all that its objects hold, by JMESPath."""
+    yield path, node
+    for key, value in node.items() if isinstance(node, dict) else ():
+        name = key if re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII) else json.dumps(key)
+        yield from _inner(value, f"{path}.{name}".lstrip("."))

@@ -147,10 +147,9 @@ _READ_FROM = {
 
 def describe_reading(reading: Reading) -> str:
     """The source of a number, as ``wall time of the command check``."""
-    text = _READ_FROM[reading.source or "json"].format(reading)
-    if isinstance(reading, Metric) and reading.cases:
-        return f"the mean of {reading.cases} in {reading.path} of the command {reading.command}"
-    return text
+    has_cases = isinstance(reading, Metric) and reading.cases
+    number = "the mean of {0.cases}" if has_cases else "{0.query}"
+    return _READ_FROM[reading.source or "json"].replace("{0.query}", number).format(reading)
 
 
 def _source_of(manifest: Manifest, reading: Reading) -> VerifyCommand | None:

@@ -6,17 +6,7 @@ from collections.abc import Iterator, Sequence
 from goalseek.git.ignore import compile_pattern, matcher
 from goalseek.git.paths import first_overlap
 from goalseek.manifest.command_words import parse_command
-from goalseek.manifest.tables import (
-    FRESH,
-    TIME_SOURCES,
-    Holdout,
-    Manifest,
-    Metric,
-    ProviderTable,
-    Reading,
-    ReviewTable,
-    Search,
-)
+from goalseek.manifest.tables import FRESH, TIME_SOURCES, Holdout, Manifest, ProviderTable, Reading, ReviewTable, Search
 
 _BYTECODE = ("a.pyc", "a.cpython-311.pyc")
 Location = tuple[str | int, ...]
@@ -125,7 +115,7 @@ def _check_reading(location: Location, reading: Reading, manifest: Manifest) -> 
     required = {"json": "query", "stdout": "regex", "stderr": "regex"}.get(reading.source or "")
     if reading.source is None:
         yield location, "say how to read it: query (JSON), regex (text), or source"
-    has_cases = isinstance(reading, Metric) and reading.cases is not None
+    has_cases = getattr(reading, "cases", None) is not None
     if has_cases and reading.source != "json":
         yield (*location, "cases"), "are read from JSON: leave source and regex out"
     for key in ("query", "regex"):
@@ -139,8 +129,7 @@ def _check_reading(location: Location, reading: Reading, manifest: Manifest) -> 
 
 
 def check_expressions(location: Location, reading: Reading | Holdout) -> Iterator[Fault]:
-    cases = reading.cases if isinstance(reading, Metric) else None
-    for key, query in (("query", reading.query), ("cases", cases)):
+    for key, query in (("query", reading.query), ("cases", getattr(reading, "cases", None))):
         if query is None:
             continue
         import jmespath

@@ -14,7 +14,14 @@ import pytest
 from doctor_cases import Case, make_case
 from shown import Shown
 
-from goalseek.doctor.first_manifest import Answers, guess_answers, manifest_table, with_own_python
+from goalseek.doctor.first_manifest import (
+    Answers,
+    check_manifest,
+    guess_answers,
+    guess_cases,
+    manifest_table,
+    with_own_python,
+)
 
 FLAGS = (
     *("--writable", "answer.txt", "--hidden", "judge.sh", "--score", "sh judge.sh"),
@@ -690,3 +697,111 @@ def test_what_looking_around_finds(tmp_path: Path) -> None:
     assert guess_answers(tmp_path / "...", []) == Answers("project")
     guess = guess_answers(folder, ["prompt.txt", "score.py"])
     assert (guess.writable, guess.outputs) == (("prompt.txt",), ()), "no command leaves what may change"
+
+
+ROWS = [{"id": f"case-{number}", "score": number % 4 / 2, "seconds": 3} for number in range(12)]
+TESTS = {f"case-{number}": number < 3 for number in range(9)}
+
+
+def renamed(**names: str) -> list[dict[str, Any]]:
+    return [{name: row[old] for name, old in names.items()} for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    ("document", "number", "cases", "query"),
+    [
+        ({"results": ROWS}, None, "results[*].{id: id, score: score}", ""),
+        ({"accuracy": 0.75, "results": ROWS}, 0.75, "results[*].{id: id, score: score}", "accuracy"),
+        ({"points": 9, "results": ROWS}, 9, "results[*].{id: id, score: score}", ""),
+        ({"seconds": 3, "results": ROWS}, 3, "results[*].{id: id, score: seconds}", "accuracy"),
+        (ROWS, None, "[*].{id: id, score: score}", ""),
+        (TESTS, None, "@", ""),
+        ({"accuracy": 0.333, "by test": TESTS}, 0.333, '"by test"', ""),
+        ({"tests": renamed(passed="score", name="id")}, None, "tests[*].{id: name, score: passed}", ""),
+        ({"x": renamed(speed="score", question="id")}, 0.75, "x[*].{id: question, score: speed}", "accuracy"),
+        (
+            {"run": {"all": [{"id": 7 * i, "of": {"score": i}} for i in range(9)]}},
+            None,
+            "run.all[*].{id: id, score: of.score}",
+            "",
+        ),
+        ({"results": [*ROWS, {"id": "late", "score": None}]}, None, "results[*].{id: id, score: score}", ""),
+        ({"accuracy": 0.4, "results": ROWS}, 0.4, None, None),
+        ({"x": renamed(speed="score", question="id")}, None, None, None),
+        ({"results": ROWS[:7]}, None, None, None),
+        ({"results": [*ROWS, ROWS[0]]}, None, None, None),
+        ({"results": [*ROWS, {"id": "odd", "score": "high"}]}, None, None, None),
+        ({"results": renamed(score="score")}, 0.75, None, None),
+        ({f"metric-{number}": number for number in range(9)}, None, None, None),
+        ([], None, None, None),
+    ],
+)
+def test_cases_are_found_in_a_metrics_file(
+    document: Any, number: float | None, cases: str | None, query: str | None, tmp_path: Path
+) -> None:
+    answers = Answers("demo", ("a.py",), run="python a.py", direction="maximize", query="accuracy")
+    (tmp_path / "measurements/1").mkdir(parents=True)
+    (tmp_path / "measurements/1/metrics.json").write_text(json.dumps(document))
+    found = guess_cases(check_manifest(tmp_path / "goalseek.toml", answers).manifest, tmp_path, number)
+    assert (found.get("cases"), found.get("query")) == (cases, query)
+
+
+def scores(case: Case, printed: bool = False, **more: Any) -> None:
+    """A judge that scores twelve cases: as many are right as answer.txt says."""
+    target = "sys.stdout" if printed else 'open(os.environ["GOALSEEK_RUN_DIR"] + "/metrics.json", "w")'
+    case.write(
+        judge_py="import json, os, sys\nright = int(open('answer.txt').read())\n"
+        "rows = [{'name': f'case-{number}', 'passed': number < right} for number in range(12)]\n"
+        f"json.dump({{'results': rows, 'share': right / 12, **{more}}}, {target})\n"
+    )
+    case.commit()
+
+
+WITH_CASES = ("--writable", "answer.txt", "--hidden", "judge.py", "--score", "python3 judge.py", "--metric")
+
+
+def test_cases_are_taken_by_yes_and_by_a_query_and_told_otherwise(case: Case) -> None:
+    scores(case, other=3)
+    cases = "results[*].{id: name, score: passed}"
+    taken: list[tuple[Sequence[str], dict[str, Any], bool]] = [
+        (("maximize share", "--yes"), {"query": "share", "cases": cases}, True),
+        (("maximize passed", "--yes"), {"name": "passed", "cases": cases}, True),
+        (("maximize share",), {"query": "share"}, True),
+        (("maximize other", "--yes"), {"query": "other"}, False),
+        (("maximize passes", "--query", cases), {"name": "passes", "cases": cases}, False),
+        ((f"maximize {cases}",), {"name": "score", "cases": cases}, False),
+    ]
+    for words, metric, is_told in taken:
+        ended = case.run("init", *WITH_CASES, *words)
+        assert ended.exit_code == 0, ended.stderr
+        assert written(case)["metric"] == {"direction": "maximize", **metric}
+        assert (f'scores by case: cases = "{cases}"' in ended.stderr) == is_told
+        (case.folder / "goalseek.toml").unlink()
+    assert f"the mean of {cases}" in case.check("init", *WITH_CASES, "maximize share", "--yes")
+    case.check("baseline")
+
+
+def test_cases_are_offered_at_a_terminal_as_soon_as_they_are_seen(case: Case) -> None:
+    scores(case)
+    words, cases = (*WITH_CASES[:-1], "--run", "none"), "results[*].{id: name, score: passed}"
+    offer = 'scores by case: cases = "results[*].{id: name, score: passed}"\ncompare candidates case by case?'
+    interview(case, words, f"how to read the number → maximize share\n{offer} → no")
+    assert written(case)["metric"] == {"direction": "maximize", "query": "share"}
+    (case.folder / "goalseek.toml").unlink()
+    interview(case, words, f"how to read the number → maximize share\n{offer} →")
+    assert written(case)["metric"] == {"direction": "maximize", "query": "share", "cases": cases}
+    (case.folder / "goalseek.toml").unlink()
+    again = f"{offer} → no\nhas no 'pass'\nhow to read the number → maximize passes\n{offer} →\nmeasuring once"
+    interview(case, words, f"how to read the number → maximize pass\n{again}")
+    assert written(case)["metric"] == {"direction": "maximize", "name": "passes", "cases": cases}
+
+
+def test_a_command_that_prints_cases_gets_a_file_for_them(case: Case) -> None:
+    scores(case, printed=True)
+    case.check("init", *WITH_CASES, r'maximize /share": ([0-9.]+)/', "--yes")
+    metric = {"direction": "maximize", "name": "score", "cases": "results[*].{id: name, score: passed}"}
+    assert written(case)["metric"] == {**metric, "name": "passed"}
+    assert written(case)["verify"][-1]["run"] == 'python3 judge.py > "$GOALSEEK_RUN_DIR/metrics.json"'
+    (case.folder / "goalseek.toml").unlink()
+    judged = [*WITH_CASES[:5], "python3 judge.py | cat", "--metric", r'maximize /share": ([0-9.]+)/', "--yes"]
+    assert "scores by case" not in case.run("init", *judged).stderr, "a pipe is left as it is"

@@ -26,6 +26,7 @@ from goalseek.manifest.loading import ManifestFile, with_manifest_option
 from goalseek.providers.registry import TUNE_ADVICE, advise_provider
 
 _PROGRAM = "program.md"
+_CASES = re.compile(r"\{(?=[^{}]*\bid\s*:)(?=[^{}]*\bscore\s*:)[^{}]*\}$")
 _PROGRAM_PROPOSES = """\
 For your own program (goalseek help providers), append these lines to the manifest, then goalseek iterate:
 [provider]
@@ -44,14 +45,13 @@ def answers_in_flags(options: Options, folder: Path) -> dict[str, Any]:
             given[key] = () if key in interview.MAY_BE_EMPTY and globs == ["none"] else tuple(globs)
     query, metric = options.query or "", options.metric or ""
     if re.match(r"(maximi|minimi)[sz]e[\s:]", metric):
-        direction, its_query, regex, name = interview.parse_reading(metric)
-        given["direction"] = direction
+        given["direction"], its_query, regex, name = interview.parse_reading(metric)
         name = name or its_query
         query, regex = (query, "") if query else (its_query, regex)
     else:
         regex, name, query = "", metric, query or metric
     if query or regex:
-        given |= {"query": query, "regex": regex}
+        given |= {"query": query, "regex": regex, "cases": ""}
     return given | ({"metric": name} if name else {})
 
 
@@ -82,6 +82,9 @@ def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answer
                 interview.parse_globs(f'"{pattern.removeprefix("!")}"', paths, folder)
             except GoalseekError as error:
                 raise WrongAnswer(question, error.message, error.hint) from None
+    if _CASES.search(answers.query):
+        name = answers.metric.replace(answers.query, "") or "score"
+        answers = replace(answers, query="", cases=answers.query, metric=name)
     if answers.timing:
         answers = replace(answers, direction=answers.direction or "minimize")
     if not answers.outputs and first_manifest.takes_outputs(answers):
@@ -98,10 +101,11 @@ def complete_answers(answers: Answers, folder: Path, paths: list[str]) -> Answer
         hint = "give the command that runs the candidate by --run, and this one by --score"
         both = 'leave --hidden out, and add it to the manifest, with sees = "both" in [[verify]]'
         raise WrongAnswer("run", message, f"{hint}; or, if candidate code may read them, {both}")
+    reading = answers.query or answers.regex or answers.cases
     required = {
         "--writable": ("writable", answers.writable),
         "--run or --score": ("score", answers.run or answers.timing or answers.score),
-        "--metric": ("reading", answers.timing or (answers.direction and (answers.query or answers.regex))),
+        "--metric": ("reading", answers.timing or (answers.direction and reading)),
     }
     if missing := [(flag, question) for flag, (question, value) in required.items() if not value]:
         message = f"goalseek init: give {', '.join(flag for flag, _ in missing)}"
@@ -116,9 +120,7 @@ def _asks(options: Options) -> bool:
 def arguments(parser: Parser) -> None:
     parser.add_argument("--yes", action="store_true", help="ask nothing: take what the files suggest")
     parser.add_argument("--template", metavar="T", help="begin with a complete example: " + ", ".join(templates()))
-    parser.add_argument(
-        "--writable", metavar="GLOB", action="append", help="files that the agent may change; repeatable"
-    )
+    parser.add_argument("--writable", metavar="GLOB", action="append", help="files that may change; repeatable")
     parser.add_argument("--hidden", metavar="GLOB", action="append", help="files that the agent never sees; repeatable")
     parser.add_argument("--run", dest="command", metavar="CMD", help="the command that runs or builds the candidate")
     score = "the command that scores or checks, with the hidden files; or time CMD, whose run time is the number"
@@ -127,8 +129,8 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--metric", metavar="M", help=metric)
     parser.add_argument("--provider", metavar="P", help="the agent or program that proposes the changes")
     parser.epilog = (
-        "In init, --query is the metric: a JMESPath in $GOALSEEK_RUN_DIR/metrics.json. Edit other keys in the "
-        "manifest; goalseek init measures a manifest without a number again."
+        "In init, --query is the metric: a JMESPath in $GOALSEEK_RUN_DIR/metrics.json, of a number or of {id, score} by"
+        " case. Edit other keys in the manifest; goalseek init measures a manifest without a number again."
     )
 
 
@@ -205,9 +207,19 @@ def _measure_until_number(
                 raise WrongAnswer("outputs", message, hint)
             commands = filter(None, (answers.run, answers.timing, answers.score))
             options.print_message(f"measuring once: {'; '.join(commands)}")
-            measurement, uncommitted = first_manifest.measure_first(loaded, options.line_view())
+            first, uncommitted, scored = first_manifest.measure_first(loaded, options.line_view())
+            if scored and not (answers.cases or answers.timing):
+                options.print_message(f"scores by case: cases = {json.dumps(scored['cases'])} (goalseek help cases)")
+                question = "    compare candidates case by case? yes or no"
+                if ask_person(question, "yes", str.lower) in YES if _asks(options) else options.yes:
+                    answers = replace(answers, **scored)
+                    if not answers.query:
+                        continue
+                    loaded = first_manifest.check_manifest(path, answers)
+            if isinstance(first, WrongAnswer):
+                raise first
             write_atomic(path, loaded.text)
-            return loaded, measurement, uncommitted
+            return loaded, first, uncommitted
         except GoalseekError as error:
             then = "Answer again."
             if text:
