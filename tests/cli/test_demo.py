@@ -143,7 +143,7 @@ def test_from_an_installed_package(case: Case) -> None:
 
 
 def test_no_command_of_a_template_shows_hidden_files_to_code_and_the_number_is_out_of_its_reach() -> None:
-    assert templates() == ["cpp", "hyperfine", "pytest", "python", "text"]
+    assert templates() == ["cpp", "hyperfine", "prompt", "pytest", "python", "text"]
     for name in templates():
         manifest = loading.load(SOURCE / "fixtures/templates" / name / "goalseek.toml").manifest
         last = manifest.verify[-1]
@@ -168,6 +168,30 @@ def test_doctor_accepts_it_and_it_climbs_at_once(case: Case, name: str) -> None:
     reasons = [line.split()[2] for line in climbed.stdout.splitlines() if line[:4].strip().isdigit()]
     assert reasons[0] == "measured" and len(reasons) == 4
     assert {"better", "worse", "tie", "within_noise"} >= set(reasons[1:]), climbed.stdout
+    assert (" lost of " in climbed.stdout) == (name == "prompt"), "it races case by case"
+
+
+def test_the_prompt_template_answers_and_scores_the_cases_that_are_asked(tmp_path: Path) -> None:
+    folder = tmp_path / "prompt"
+    shutil.copytree(SOURCE / "fixtures/templates/prompt", folder)
+    ids = [json.loads(line)["id"] for line in (folder / "cases.jsonl").read_text().splitlines()]
+    assert len(ids) == 60 == len(json.loads((folder / "hidden/answers.json").read_text()))
+
+    def score(asked: list[str] | None) -> dict[str, bool]:
+        variables = {**os.environ, "GOALSEEK_RUN_DIR": str(tmp_path)}
+        if asked is not None:
+            (tmp_path / "cases.txt").write_text("".join(f"{name}\n" for name in asked))
+            variables["GOALSEEK_CASES"] = str(tmp_path / "cases.txt")
+        for script in ("ask.py", "hidden/score.py"):
+            subprocess.run([sys.executable, script], cwd=folder, env=variables, timeout=60, check=True)
+        results = json.loads((tmp_path / "metrics.json").read_text())["results"]
+        return {row["id"]: row["score"] for row in results}
+
+    scores = score(None)
+    assert scores.keys() == set(ids) and 0 < sum(scores.values()) < 20
+    assert score(ids[9:3:-1]) == {name: scores[name] for name in ids[4:10]}
+    (folder / "prompt.txt").write_text((folder / "prompt.txt").read_text().replace('rent: "order"', 'rent: "rental"'))
+    assert sum(score(None).values()) > sum(scores.values())
 
 
 def test_in_a_repository_the_files_are_left_to_the_user_and_none_is_overwritten(case: Case) -> None:
@@ -182,7 +206,7 @@ def test_in_a_repository_the_files_are_left_to_the_user_and_none_is_overwritten(
 
 
 def test_an_unknown_name_and_a_flag_that_would_be_ignored_are_refused(case: Case) -> None:
-    assert "cpp, hyperfine, pytest, python, text" in case.fail(2, "init", "--template", "cobol")
+    assert "cpp, hyperfine, prompt, pytest, python, text" in case.fail(2, "init", "--template", "cobol")
     for flag in (("--writable", "a"), ("--yes",), ("-m", "fast"), ("--score", "true")):
         refused = case.run("init", "--template", "text", *flag)
         assert refused.exit_code == 2 and "--template" in refused.stderr, flag
