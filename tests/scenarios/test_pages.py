@@ -1,8 +1,10 @@
 """What the pages of the guide print about providers, reports, promoting and Python works as printed."""
 
+import json
 import shlex
 import subprocess
 import sys
+import tomllib
 
 import pages
 from project import Project, Projects, answer
@@ -85,6 +87,33 @@ def test_the_marks_a_program_and_moves_are_read_as_printed(make_project: Project
     played.commit("to train")
     played.script.write_text(block_with("providers", "toml", "[[move]]"))
     assert played.climb("iterate")[-1]["hypothesis_summary"] == "a smaller step"
+
+
+def test_the_scorer_of_cases_scores_those_that_are_asked(make_project: Projects) -> None:
+    def answers(right: int) -> str:
+        return json.dumps({f"case-{number}": "yes" if number < right else "no" for number in range(16)})
+
+    project = make_project(
+        "cases",
+        files={
+            "answers.json": answers(8),
+            "hidden/answers.json": answers(16),
+            "hidden/score.py": block_with("cases", "python", "GOALSEEK_CASES"),
+        },
+        manifest={
+            "scope": {"writable": ["/answers.json"], "hidden": ["hidden/**"]},
+            "metric": tomllib.loads(block_with("cases", "toml", "race"))["metric"],
+            "verify": [
+                {"name": "answer", "run": "true", "outputs": ["answers.json"]},
+                {"name": "score", "run": "python3 hidden/score.py", "sees": "hidden"},
+            ],
+        },
+    )
+    project.set_moves({"files": {"answers.json": answers(15)}}, {"files": {"answers.json": answers(1)}})
+    baseline, better, worse = project.climb("iterate", "-n", "2")
+    assert baseline["metric"]["value"] == 0.5
+    assert (better["outcome"], better["metric"]["value"], better["metric"]["cases"]["won"]) == ("kept", 15 / 16, 7)
+    assert worse["outcome"] == "reverted" and worse["metric"]["cases"]["run"] < 16
 
 
 def test_the_lines_of_python_run_as_printed(project: Project) -> None:

@@ -34,7 +34,8 @@ The baseline pins the hidden and read-only files, the keys of this page and of `
 
 The number that is to become better, and its conditions.
 
-`goalseek help manifest` has the files and commands, `goalseek help noise` says when a change is kept.
+`goalseek help manifest` has the files and commands. `goalseek help noise` says when a change is kept, and `goalseek help cases`
+when it is kept on an evaluation set.
 """,
     "manifest-run": """\
 # Keys of the manifest: the run
