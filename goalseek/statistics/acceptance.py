@@ -149,7 +149,8 @@ class AcceptanceRule(Struct, frozen=True):
             step.result(len(self.order), cost_of(runs, len(self.order))),
         )
         assert incumbent is not None
-        value = step.candidate if step.size == 1 else incumbent + sign * gain
+        estimate = min(state.highest, max(state.lowest, incumbent + sign * gain))
+        value = step.candidate if step.size == 1 else estimate
         if step.size == 1 and (violation := range_violation(metric.name, metric.valid, value)):
             return Verdict(Outcome.REVERTED, Reason.NOT_VALID, violation, value, incumbent, gain, cases=result)
         margin, needed = parse_share(metric.min_delta, incumbent), None
