@@ -86,10 +86,8 @@ class AcceptanceRule(Struct, frozen=True):
         if evidence.is_incumbent_failing and not self.state.cases:  # a race asks for the same cases again
             return "incumbent"
         cases, candidate_values = self.state.cases, noise.values_of(evidence.runs, "candidate")
-        whole_runs = [run for run in evidence.runs if cases is None or cases.is_full(run.cases)]
-        values = noise.values_of(whole_runs, "candidate")
         if rejection := rejection_of(self.metric, self.guards, evidence, cases is not None):
-            return self._reject(() if evidence.failure else values, rejection)
+            return self._reject(() if evidence.failure else candidate_values, rejection)
         if self.state.value is None:
             raise ValueError("there is no baseline")
         if cases:
@@ -100,11 +98,11 @@ class AcceptanceRule(Struct, frozen=True):
             for guard in self.guards:
                 value, bound = evidence.guards.get(guard.name), self.baseline_guards.get(guard.name)
                 if value is not None and (why := guard_violation(guard, value, bound)):
-                    rejected = self._reject(values, (Reason.GUARD, why))
                     if cases and isinstance(step, Verdict):
-                        numbers = {"incumbent": step.incumbent, "delta": step.delta, "cases": step.cases}
-                        return structs.replace(rejected, value=step.value, **numbers)
-                    return rejected
+                        return structs.replace(
+                            step, outcome=Outcome.REVERTED, reason=Reason.GUARD, why=why, needed=None
+                        )
+                    return self._reject(candidate_values, (Reason.GUARD, why))
         return step
 
     def _compare_runs(self, runs: Sequence[VerifierRun], candidate_values: Sequence[float]) -> NextStep:
@@ -143,11 +141,8 @@ class AcceptanceRule(Struct, frozen=True):
         step = race.next_step(runs)
         if isinstance(step, Ask):
             return step
-        incumbent, gain, result = (
-            step.incumbent if step.size == 1 else self.state.value,
-            step.gain,
-            step.result(len(self.order), cost_of(runs, len(self.order))),
-        )
+        incumbent, gain = step.incumbent if step.size == 1 else self.state.value, step.gain
+        result = step.result(len(self.order), cost_of(runs, len(self.order)))
         assert incumbent is not None
         estimate = min(state.highest, max(state.lowest, incumbent + sign * gain))
         value = step.candidate if step.size == 1 else estimate
@@ -279,7 +274,7 @@ class AcceptanceRule(Struct, frozen=True):
 
     def _reject(self, candidate_values: Sequence[float], why: tuple[str, str]) -> Verdict:
         verdict = Verdict(Outcome.REVERTED, *why, incumbent=self.state.value)
-        if not candidate_values or self.state.value is None:
+        if not candidate_values or self.state.value is None or self.state.cases:  # the mean of a part is of other cases
             return verdict
         value = noise.representative(candidate_values)
         return structs.replace(verdict, value=value, delta=self._delta(value, self.state.value))

@@ -512,10 +512,18 @@ def test_guards_are_judged_from_the_second_run_on_and_the_valid_range_on_all_cas
     assert rule.next_step(evidence) == Ask("candidate", made.order[5:10], "5 of 40 cases, 0 won, 0 lost")
     verdict = rule.next_step(evidence.plus(Evidence((second,), ({"size": 6.0},))))
     assert isinstance(verdict, Verdict) and verdict.reason == "guard"
+    assert (verdict.value, verdict.delta) == (0.5, 0.0)  # a tie: not the difference of one part and the whole
+    ahead = replace(second, cases=CaseScores.of(dict.fromkeys(made.order[5:10], 1.0)))
+    verdict = rule.next_step(evidence.plus(Evidence((ahead,), ({"size": 6.0},))))
+    assert isinstance(verdict, Verdict) and (verdict.reason, verdict.value) == ("guard", None)
+    whole = case_run("candidate", {case: HALF[case] if case else 1.0 for case in range(COUNT)})
+    verdict = rule.next_step(Evidence((whole,), ({"size": 6.0},)))
+    assert isinstance(verdict, Verdict) and (verdict.outcome, verdict.reason) == ("reverted", "guard")
+    assert (verdict.value, verdict.delta, verdict.needed) == (21 / COUNT, 1 / COUNT, None)
     part = case_run("candidate", dict.fromkeys(made.order[:5], 1.0))
     assert isinstance(rule.next_step(Evidence((part,), ({"size": 1.0},))), Ask)
-    whole = climb(Verifier(HALF), valid=(0.0, 0.9)).tries(dict.fromkeys(range(COUNT), 1.0))
-    assert (whole.reason, whole.value) == ("not_valid", 1.0)
+    made_whole = climb(Verifier(HALF), valid=(0.0, 0.9)).tries(dict.fromkeys(range(COUNT), 1.0))
+    assert (made_whole.reason, made_whole.value) == ("not_valid", 1.0)
 
 
 def test_an_incumbent_that_failed_is_run_again_first() -> None:
