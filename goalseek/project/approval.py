@@ -4,7 +4,7 @@ Questions are read from checkpoints, without a lock. An answer counts only for t
 """
 
 import json
-from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,14 +13,13 @@ from msgspec import Struct
 from goalseek.disk import read_object, write_atomic
 from goalseek.errors import GoalseekError
 from goalseek.git.paths import quote_path
-from goalseek.ledger.checkpoints import Begun, Checkpoint, CheckpointName, Checkpoints, under_way
+from goalseek.ledger.checkpoints import Begun, Checkpoints, chain, under_way
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Candidate, Change, Decision, Review, Verdict
 from goalseek.values import StopReason, from_plain
 
-_ATTEMPTS, _VERDICTS = ("change", "candidate"), ("verdict", "review")
 Approval = Literal["approve", "decline"]
 
 
@@ -49,41 +48,39 @@ def undecided_verdict(runs: Path, begun: Begun, run_id: str) -> Question | None:
     number = begun.iteration
     folder = runs / f"{number:04d}"
     stored = Checkpoints(folder, None, run_id, begun.follows).stored()
-    chains = [_chain_of(stored, name) for name in stored if name.answer in _VERDICTS and not name.is_rejection]
-    chain = max(chains, key=len, default=[])
-    answers = ["" if name.is_rejection else name.answer for name in chain]
-    committed = answers.index("candidate") if "candidate" in answers else len(chain)
-    if answers[committed : committed + 2] != ["candidate", "change"]:
+    names = chain(stored, f"iteration {number}")
+    while names and names[-1].answer not in ("verdict", "review"):
+        names.pop()
+    answers = ["" if name.is_rejection else name.answer for name in names]
+    committed = max((index for index, answer in enumerate(answers) if answer == "candidate"), default=0)
+    if not committed or answers[committed - 1] != "change":
         return None
-    newest = chain[0]
+    newest = stored[names[-1]]
     try:
-        candidate = from_plain(Candidate, stored[chain[committed]].value)
-        change = from_plain(Change, stored[chain[committed + 1]].value)
-        review = from_plain(Review, stored[newest].value) if newest.answer == "review" else None
-        verdict = (review.decision if review else from_plain(Decision, stored[newest].value)).verdict
+        candidate = from_plain(Candidate, stored[names[committed]].value)
+        change = from_plain(Change, stored[names[committed - 1]].value)
+        review = from_plain(Review, newest.value) if answers[-1] == "review" else None
+        verdict = (review.decision if review else from_plain(Decision, newest.value)).verdict
     except ValueError:
         return None
-    answer_seal = stored[newest].seal
+    seal = newest.seal
     if review and review.goes_on:  # there is nothing to ask, unless nothing came of that
-        attempts = {one.made_from: (name, one) for name, one in stored.items() if name.answer in _ATTEMPTS}
-        is_rejected = False
-        while answer_seal in attempts:
-            name, answer = attempts[answer_seal]
-            is_rejected, answer_seal = name.is_rejection, answer.seal
-        if not is_rejected:
+        attempts = list(takewhile(lambda name: name.answer in ("change", "candidate"), chain(stored, seal)))
+        if not attempts or not attempts[-1].is_rejection:
             return None
+        seal = stored[attempts[-1]].seal
     return Question(
         iteration=number,
         run_id=run_id,
         commit=candidate.commit,
-        decided=answer_seal,
+        decided=seal,
         verdict=verdict,
         title=change.title,
         changed_files=tuple(quote_path(edit.path) for edit in change.edits),
         lines_added=change.lines_added,
         lines_removed=change.lines_removed,
         diff=str(folder / "changes.diff"),
-        answered=any(name.answer == "word" and word.made_from == answer_seal for name, word in stored.items()),
+        answered=any(name.answer == "word" and word.made_from == seal for name, word in stored.items()),
         is_reviewed=review is not None,
     )
 
@@ -140,12 +137,3 @@ def approval_error(question: Question) -> GoalseekError:
 
 def _question_key(question: Question) -> dict[str, Any]:
     return {name: getattr(question, name) for name in ("run_id", "iteration", "commit", "decided")}
-
-
-def _chain_of(stored: Mapping[CheckpointName, Checkpoint], name: CheckpointName) -> list[CheckpointName]:
-    by_seal = {answer.seal: other for other, answer in stored.items()}
-    chain: list[CheckpointName] = []
-    while name not in chain:
-        chain.append(name)
-        name = by_seal.get(stored[name].made_from, name)
-    return chain
