@@ -69,11 +69,17 @@ class TuneProvider(Provider):
                 state = "FAIL" if attempt.value is None else "PRUNED" if attempt.reason in _REFUSED else "COMPLETE"
                 told.append((setting, attempt.value, state))
         told += ((setting, None, "RUNNING") for setting in pending)
+
+        def ask(name: str, count: int) -> Setting | None:
+            suggestions = _suggestions(name, (seed, self._seed), call.direction, constants, told, count)
+            return next((setting for setting in suggestions if setting not in known), None)
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            suggestions = _suggestions(sampler, (seed, self._seed), call.direction, constants, told)
-            choice = next((setting for setting in suggestions if setting not in known), None)
-        choice = choice or _draw_untried(constants, known, seed)
+            choice = ask(sampler, _ASKS) or _draw_from_few(constants, known, seed) or ask("random", _DRAWS)
+        if choice is None:
+            why = f"found no setting of {', '.join(constants)} that was not tried"
+            raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, why)
         changed = [name for name in constants if choice[name] != constants[name].value]
         files = tuple(dict.fromkeys(constants[name].path for name in changed))
         lines = []
@@ -129,6 +135,7 @@ def _suggestions(
     direction: str,
     constants: Mapping[str, Constant],
     told: list[tuple[Setting, float | None, str]],
+    count: int,
 ) -> Iterator[Setting]:
     """Optuna's suggestions from a study, in memory, of the settings ``told``, the present one first."""
     import optuna
@@ -171,7 +178,7 @@ def _suggestions(
             study.add_trial(
                 optuna.trial.create_trial(params=setting, distributions=distributions, state=trial_state, value=result)
             )
-    for _ in range(_ASKS):
+    for _ in range(count):
         trial = study.ask(distributions)
         study.tell(trial, state=optuna.trial.TrialState.FAIL)
         yield {name: constant.domain.nearest(trial.params[name]) for name, constant in constants.items()}
@@ -229,28 +236,15 @@ def _baseline_setting(call: Call, constants: Mapping[str, Constant]) -> list[Set
     return [{name: constant.domain.nearest(marked[name].value) for name, constant in constants.items()}]
 
 
-def _draw_untried(constants: Mapping[str, Constant], known: list[Setting], seed: int) -> Setting:
-    domains = {name: constant.domain for name, constant in constants.items()}
-    values = [domain.values for domain in domains.values()]
-    rng = random.Random(seed)
-    if math.prod(math.inf if options is None else len(options) for options in values) <= _COUNTABLE:
-        every = (dict(zip(domains, setting, strict=True)) for setting in itertools.product(*filter(None, values)))
-        rest = [setting for setting in every if setting not in known]
-        if rest:
-            return rng.choice(rest)
-        raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, f"every setting of {', '.join(constants)} was tried")
-    for _ in range(_DRAWS):
-        setting = {}
-        for name, domain in domains.items():
-            if domain.values is not None:
-                setting[name] = rng.choice(domain.values)
-            elif domain.log:
-                setting[name] = domain.nearest(math.exp(rng.uniform(math.log(domain.low), math.log(domain.high))))
-            else:
-                setting[name] = domain.nearest(rng.uniform(domain.low, domain.high))
-        if setting not in known:
-            return setting
-    raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, f"found no setting of {', '.join(constants)} that was not tried")
+def _draw_from_few(constants: Mapping[str, Constant], known: list[Setting], seed: int) -> Setting | None:
+    """None if there are too many settings to list. Raises Rejected if all were tried."""
+    values = {name: constant.domain.values for name, constant in constants.items()}
+    if math.prod(math.inf if options is None else len(options) for options in values.values()) > _COUNTABLE:
+        return None
+    every = (dict(zip(values, setting, strict=True)) for setting in itertools.product(*filter(None, values.values())))
+    if rest := [setting for setting in every if setting not in known]:
+        return random.Random(seed).choice(rest)
+    raise Rejected(Outcome.SKIPPED, Reason.NO_PLAN, f"every setting of {', '.join(constants)} was tried")
 
 
 def _digest(*parts: int) -> int:
