@@ -255,18 +255,14 @@ def _shortage_text(limit_text: str, remaining: float, iteration_seconds: float |
 
 
 class Clock:
-    """Wall clock for deadlines: set once by ``wall`` (aware), then advanced by ``elapsed``.
+    """Wall clock for deadlines: set once, to ``began`` (aware) or now, then advanced by ``elapsed``.
 
     Setting the machine's clock does not move a deadline; sleep of the machine counts. ``limits.time`` goes by
     ``time.monotonic``, which stands still in that sleep on Linux.
     """
 
-    def __init__(
-        self,
-        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
-        elapsed: Callable[[], float] = seconds_with_sleep,
-    ) -> None:
-        self._began, self._then = wall(), elapsed()
+    def __init__(self, began: datetime | None = None, elapsed: Callable[[], float] = seconds_with_sleep) -> None:
+        self._began, self._then = began or datetime.now(UTC), elapsed()
         self._elapsed = elapsed
 
     def now(self) -> datetime:

@@ -27,7 +27,7 @@ class Machine:
         self.seconds = 1000.0
 
     def clock(self) -> Clock:
-        return Clock(lambda: self.wall, lambda: self.seconds)
+        return Clock(self.wall, lambda: self.seconds)
 
 
 @given(st.lists(st.tuples(st.timedeltas(timedelta(-9), timedelta(9)), st.integers(0, 10**6))))
@@ -78,6 +78,6 @@ def test_a_sleep_past_the_deadline_ends_the_run_and_a_clock_set_back_does_not_le
         made = list(loop.iterate(Invocation(run, stop.Ends(count=1))))
         assert run.stop and (run.stop.reason, len(made)) == (reason, records)
         assert run.standing.spend.seconds < 3600, "the sleep is no active time"
-        run.activity.clock = Clock(lambda: NOON, lambda: machine.seconds)
+        run.activity.clock = Clock(NOON, lambda: machine.seconds)
         list(loop.iterate(Invocation(run, stop.Ends(count=1))))
     assert [record["metric"]["value"] for record in project.iterations()] == [1, 2, 3][: records + 1]
