@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from goalseek.git.ignore import compile_pattern, matcher
 from goalseek.git.paths import first_overlap
 from goalseek.manifest.command_words import parse_command
-from goalseek.manifest.tables import FRESH, TIME_SOURCES, Holdout, Manifest, ProviderTable, Reading, ReviewTable, Search
+from goalseek.manifest.tables import FRESH, TIME_SOURCES, Holdout, Manifest, ProviderTable, Reading, ReviewTable
 
 _BYTECODE = ("a.pyc", "a.cpython-311.pyc")
 Location = tuple[str | int, ...]
@@ -50,7 +50,7 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
         yield from check_provider_table(("provider",), manifest.provider)
     if manifest.review:
         yield from _check_review(manifest.review, authors_of(manifest.provider, manifest.search.rotate))
-    yield from _check_rotation(manifest.search, manifest.provider)
+    yield from _check_rotation(manifest)
     yield from _check_repeats("price", "model", [price.model for price in manifest.price], "has a price already")
     yield from _check_once(manifest)
     if holdout := manifest.holdout:
@@ -213,10 +213,11 @@ def authors_of(provider: ProviderTable | None, rotate: Sequence[str | ProviderTa
     return (*own, *(table_of(other) for other in rotate if other != FRESH))
 
 
-def _check_rotation(search: Search, provider: ProviderTable | None) -> Iterator[Fault]:
+def _check_rotation(manifest: Manifest) -> Iterator[Fault]:
     """Records must tell the providers of ``search.rotate`` apart, and from ``provider``."""
-    labels = [table_of(entry).label for entry in search.rotate]
-    for index, entry in enumerate(search.rotate):
+    provider, rotate = manifest.provider, manifest.search.rotate
+    labels = [table_of(entry).label for entry in rotate]
+    for index, entry in enumerate(rotate):
         location, label = ("search", "rotate", index), labels[index]
         if isinstance(entry, ProviderTable) and entry.name == FRESH:
             yield location, 'is a name without a table: "fresh"'
