@@ -1,16 +1,18 @@
-"""The keys and tables of the manifest, as its JSON Schema explains them."""
+"""The published JSON Schemas, and the keys and tables of the manifest, as its schema explains them."""
 
 from __future__ import annotations
 
 import functools
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from goalseek.manifest.loading import published_schema
-
+# Published beside this module: the types give them, and ``python tests/support/schemas.py`` writes them again. That of
+# the brief is written by hand: no type declares a brief.
+SCHEMAS = ("manifest", "records", "events", "brief", "notification")
 _KINDS = {"string": "text", "number": "number", "integer": "whole number", "boolean": "true or false"}
 _UNITS = {"duration": ("m", 60), "size": ("GiB", 2**30)}
 
@@ -50,6 +52,16 @@ class Key(Struct, frozen=True):
     def example(self) -> str:
         (value,) = self.node["examples"]
         return f"{self.last_name} = {value if self.node.get('format') == 'date-time' else _to_toml(value)}"
+
+
+def published_schema(name: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(schema_text(name))
+    return document
+
+
+@functools.cache
+def schema_text(name: str) -> str:
+    return Path(__file__).with_name(f"{name}.schema.json").read_text("utf-8")
 
 
 @functools.cache

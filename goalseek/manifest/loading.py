@@ -1,4 +1,4 @@
-"""The manifest's file: finding and reading it, its folders, its schema, and ``-m`` in hints.
+"""The manifest's file: finding and reading it, its folders, and ``-m`` in hints.
 
 A checked manifest is cached beside the records by its digest, so commands that only look need not import pydantic.
 """
@@ -6,7 +6,6 @@ A checked manifest is cached beside the records by its digest, so commands that 
 import contextlib
 import functools
 import hashlib
-import json
 import os
 import re
 import shlex
@@ -21,15 +20,13 @@ from goalseek._version import __version__
 from goalseek.disk import read_object, write_atomic
 from goalseek.errors import GoalseekError
 from goalseek.humanize import abbreviate
+from goalseek.manifest.keys import schema_text
 from goalseek.manifest.tables import Manifest
 from goalseek.values import from_plain, to_line
 
 FILE_NAME = "goalseek.toml"
 RESULTS = "results.jsonl"
 STATE = "state.json"
-# Published beside this module: the types give them, and ``python tests/support/schemas.py`` writes them again. That of
-# the brief is written by hand: no type declares a brief.
-SCHEMAS = ("manifest", "records", "events", "brief", "notification")
 _CACHE = "manifest.json"
 _CHECKED = "paths_normal"  # a cache with "text" is older, and was checked when paths had many spellings
 _CLIMB_COMMANDS = (
@@ -98,16 +95,6 @@ def make_log_folders(loaded: ManifestFile) -> None:
         write_atomic(path, text)
     if not (loaded.logs / _CACHE).exists():
         _save_cached(loaded)
-
-
-def published_schema(name: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(schema_text(name))
-    return document
-
-
-@functools.cache
-def schema_text(name: str) -> str:
-    return Path(__file__).with_name(f"{name}.schema.json").read_text("utf-8")
 
 
 def find(start: Path, option: str | None = None) -> Path:

@@ -17,6 +17,7 @@ from goalseek.git.ignore import matcher
 from goalseek.humanize import did_you_mean
 from goalseek.manifest import tables
 from goalseek.manifest.command_words import parse_command
+from goalseek.manifest.keys import manifest_keys
 from goalseek.manifest.rules import Location, check_rules
 from goalseek.manifest.tables import Manifest, Metric, Reading, VerifyCommand
 
@@ -144,18 +145,11 @@ def _message_of(item: Any, location: Location) -> str:
 
 
 def _known_keys(location: Location) -> list[str]:
-    table: Any = Manifest
-    for part in location:
-        if isinstance(part, str):
-            hints = {_key_of(name): hint for name, hint in typing.get_type_hints(table).items()}
-            table = _table_in(hints.get(part))
-            if table is None:
-                return []
-    return [_key_of(field.name) for field in fields(table)]
-
-
-def _table_in(hint: Any) -> Any:
-    return hint if _is_table(hint) else next(filter(None, map(_table_in, typing.get_args(hint))), None)
+    keys, name = manifest_keys(), ".".join(part for part in location if isinstance(part, str))
+    if not name:
+        return [key for key in keys if "." not in key]
+    inner = keys[name].inner if name in keys else ()
+    return [key.last_name for key in inner or keys["provider"].inner]  # else it is a provider below another table
 
 
 def _fill_defaults(manifest: Manifest, folder: Path) -> Manifest:

@@ -5,7 +5,7 @@ import json
 from jsonschema import Draft202012Validator
 from project import FILES, Project, Projects, answer, home
 
-from goalseek.manifest.loading import published_schema
+from goalseek.manifest.keys import published_schema
 
 WAITING = """\
 grep -q 5 answer.json && touch "$HOME/waiting" && while [ ! -e "$HOME/go" ]; do sleep 0.05; done

@@ -15,7 +15,8 @@ from test_queue import begin
 
 from goalseek.ledger.standing import Standing
 from goalseek.loop import notify
-from goalseek.manifest.loading import ManifestFile, load, published_schema
+from goalseek.manifest.keys import published_schema
+from goalseek.manifest.loading import ManifestFile, load
 from goalseek.project.activity import Observer, Observers
 from goalseek.project.project import Project as OpenProject
 from goalseek.sandbox.supervisor import Supervisor

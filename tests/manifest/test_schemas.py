@@ -17,8 +17,7 @@ from project import FILES, Project
 from records import HEAD, SETTLED
 from schemas import GENERATED, REASONS, build_schema, to_text
 
-from goalseek.manifest.keys import Key, manifest_keys
-from goalseek.manifest.loading import SCHEMAS, published_schema, schema_text
+from goalseek.manifest.keys import SCHEMAS, Key, manifest_keys, published_schema, schema_text
 from goalseek.records import KINDS, HoldoutRecord, parse_record
 from goalseek.values import Reason, to_plain
 from goalseek.views.lines import EventWatch

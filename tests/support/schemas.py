@@ -21,7 +21,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from goalseek.case_scores import CaseScores
 from goalseek.manifest import loading, tables, validation
-from goalseek.manifest.loading import SCHEMAS, published_schema
+from goalseek.manifest.keys import SCHEMAS, published_schema
 from goalseek.records import KINDS, READABLE_SCHEMAS, Isolation, MetricResult
 from goalseek.values import Attempt, CaseResult, CommandRun, Usage, VerifierRun
 

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from goalseek.cli.options import Options, Parser
 from goalseek.errors import GoalseekError
-from goalseek.manifest.loading import SCHEMAS, published_schema, schema_text
+from goalseek.manifest.keys import SCHEMAS, published_schema, schema_text
 from goalseek.values import to_plain
 
 _OPEN_SIDES = (-math.inf, math.inf)
