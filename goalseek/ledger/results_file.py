@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice, takewhile, zip_longest
 from pathlib import Path
@@ -254,33 +254,20 @@ def repair(history: History, messages: Iterator[str], snapshot: Snapshot) -> str
     return note
 
 
-def diff_lines(expected: Iterable[bytes], actual: Iterable[bytes]) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+def diff_lines(expected: list[bytes], actual: list[bytes]) -> Iterator[tuple[int, bytes | None, bytes | None]]:
     """Lines that differ: index, expected, actual; None if a line is missing or extra.
 
     The index counts expected lines if the actual one is None, else actual ones. Equal lines before the first difference
     take linear time.
     """
-    expected, actual, same = iter(expected), iter(actual), 0
-    for wanted, line in zip_longest(expected, actual):
-        if wanted != line:
-            break
-        same += 1
-    else:
-        return
-    from difflib import SequenceMatcher  # most files do not differ
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(expected, actual, strict=False)))
+    left, right = expected[same:], actual[same:]
+    from difflib import SequenceMatcher  # most commands need none
 
-    left = [one for one in (wanted, *expected) if one is not None]
-    right = [one for one in (line, *actual) if one is not None]
     for kind, low, high, start, end in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
-        if kind == "equal":
-            continue
-        both = min(high - low, end - start)
-        for step in range(both):
-            yield same + start + step, left[low + step], right[start + step]
-        for index in range(low + both, high):
-            yield same + index, left[index], None
-        for index in range(start + both, end):
-            yield same + index, None, right[index]
+        if kind != "equal":
+            for step, (wanted, line) in enumerate(zip_longest(left[low:high], right[start:end])):
+                yield same + (low if line is None else start) + step, wanted, line
 
 
 def load_standing(loaded: ManifestFile, own: Path | None = None) -> Standing:
