@@ -299,7 +299,7 @@ def check_skills(subject: Subject) -> Iterator[Finding]:
 
 class Check(Struct, frozen=True):
     place: str  # its name in the output of ``doctor``
-    find: Callable[[Subject], Iterable[Finding]]
+    find: Callable[[Subject], Iterable[Finding] | None]  # what it raises is a fault, too
     asked_by: tuple[str, ...]
 
 
@@ -350,7 +350,7 @@ def ask_checks(subject: Subject, places: Sequence[str]) -> Iterator[Finding]:
         if check.find is project_checks.check_trees and "environment" in wrong:  # files would lie on one another
             continue
         try:
-            for finding in check.find(subject):
+            for finding in check.find(subject) or ():
                 placed = finding if finding.place else structs.replace(finding, place=check.place)
                 if not placed.ok:
                     wrong.add(placed.place)
@@ -364,7 +364,7 @@ def ask_checks(subject: Subject, places: Sequence[str]) -> Iterator[Finding]:
 def check_fit(subject: Subject, places: Sequence[str] = ()) -> None:
     """Note the findings; raises GoalseekError for a fault, except at ``_ADVISING`` places."""
     for check in _asked(subject, places):
-        for finding in check.find(subject):
+        for finding in check.find(subject) or ():
             if not finding.ok and check.place not in _ADVISING:
                 raise GoalseekError(finding.text, finding.remedy)
             if finding.level != "good":

@@ -87,12 +87,12 @@ def _lost_globs(subject: Subject) -> Iterator[Finding]:
         yield Finding("note", f"scope.writable: {problem}", remedy)
 
 
-def check_writable_files(subject: Subject) -> Iterable[Finding]:
+def check_writable_files(subject: Subject) -> None:
     project, patterns = subject.project, subject.project.loaded.manifest.scope.writable
     files = paths_below(project.places.prefix, subject.code)
     unmatched = list(_unmatched_patterns(patterns, files, is_writable=True))
     if project.standing.baseline is None or unmatched != list(_positive_patterns(patterns)):
-        return ()
+        return
     message = "scope.writable leaves no file to change in the tree that the climb starts from"
     hint = f"name committed files: git ls-tree -r --name-only {project.repository.tip_ref}"
     if _commit_matches(project, project.repository.head(), patterns):
@@ -237,7 +237,7 @@ def check_own_refs(subject: Subject) -> Iterator[Finding]:
     yield Finding("good", f"{project.repository.top}; climbs from {where}")
 
 
-def check_named_files(subject: Subject) -> Iterable[Finding]:
+def check_named_files(subject: Subject) -> None:
     """Every file that the manifest names exists, and goalseek's folders have no committed file."""
     project, manifest = subject.project, subject.project.loaded.manifest
     folder = project.repository.top / project.places.prefix
@@ -263,12 +263,10 @@ def check_named_files(subject: Subject) -> Iterable[Finding]:
         if missing := sum(line.startswith(b"?") for line in listing.splitlines()):
             message = f"this is a partial clone, and {missing} objects of HEAD are not here"
             raise GoalseekError(message, "fetch them: git fetch --refetch --no-filter", StopReason.REPOSITORY)
-    return ()
 
 
-def check_log_folders(subject: Subject) -> Iterable[Finding]:
+def check_log_folders(subject: Subject) -> None:
     opening.refuse_foreign_logs(subject.project.loaded, subject.project.standing.next_iteration)
-    return ()
 
 
 def check_left_out_files(subject: Subject) -> Iterator[Finding]:
