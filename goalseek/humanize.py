@@ -208,10 +208,10 @@ def clean_title(line: str, limit: int = TITLE_LIMIT) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def abbreviate(names: Sequence[str]) -> str:
+def abbreviate(names: Sequence[str], separator: str = ", ") -> str:
     """``a, b, c, d, e and 3 more``."""
     rest = len(names) - MAX_NAMES
-    return ", ".join(names[:MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    return separator.join(names[:MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def format_ranges(numbers: Sequence[int]) -> str:

@@ -14,7 +14,7 @@ from goalseek.disk import recreate_folder, remove_if_exists
 from goalseek.errors import Ended, LimitReached, Rejected
 from goalseek.git.objects import Diff, Entry, Objects, TreeReader
 from goalseek.git.paths import SUBMODULE, SYMLINK, first_overlap, quote_path
-from goalseek.humanize import clean_title
+from goalseek.humanize import abbreviate, clean_title
 from goalseek.ledger.artifacts import archive_attempt
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
@@ -29,7 +29,6 @@ from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.workspace.checkout import Changes
 from goalseek.workspace.screening import FolderFiles, Screening, gitignore_matcher, linked_instructions, screen_trees
 
-_MAX_NAMED = 5
 _MAX_LINE = 160
 
 
@@ -117,7 +116,7 @@ def _ask_for_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
     if diff.tree == parent_tree or (prior and diff.tree == prior.tree):
         why = f"the provider changed nothing{'' if diff.tree == parent_tree else ' more'}"
         if screening.strays:
-            why += f" within its scope; left out: {', '.join(_first_names(map(quote_path, screening.strays)))}"
+            why += f" within its scope; left out: {_strays(screening)}"
         lines = (clean_title(line, _MAX_LINE) for line in reply.output.splitlines())
         said = next((line for line in lines if line and not line.startswith("<<<")), "")
         if said and not said.startswith("{"):  # without an answer an agent's rows of JSON stand in its place
@@ -225,12 +224,11 @@ def _write_diff(objects: Objects, before: str, screening: Screening, folder: Pat
 
 
 def _refuse_out_of_scope(iteration: Iteration, screening: Screening, plan: Plan) -> None:
-    refusals = _first_names(screening.refused)
-    if not refusals and screening.strays and iteration.config.manifest.scope.strays == "reject":
-        refusals = [f"new files outside the scope: {', '.join(_first_names(map(quote_path, screening.strays)))}"]
-    if refusals:
+    why = abbreviate(sorted(screening.refused), "; ")
+    if not why and screening.strays and iteration.config.manifest.scope.strays == "reject":
+        why = f"new files outside the scope: {_strays(screening)}"
+    if why:
         edits = edits_of(screening.edits)
-        why = "; ".join(refusals)
         raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why, usage=plan.usage, edits=edits, plan=plan)
 
 
@@ -251,7 +249,5 @@ def _write_change(iteration: Iteration, plan: Plan, screening: Screening, diff: 
     )
 
 
-def _first_names(lines: Iterable[str]) -> list[str]:
-    ordered = sorted(lines)
-    rest = len(ordered) - _MAX_NAMED
-    return [*ordered[:_MAX_NAMED], f"and {rest} more"] if rest > 0 else ordered
+def _strays(screening: Screening) -> str:
+    return abbreviate(sorted(map(quote_path, screening.strays)))
