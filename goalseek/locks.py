@@ -78,15 +78,13 @@ def project_lock(
     """
     while True:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                descriptor = open_lock(folder / LOCK)
-            except PermissionError as error:
-                message = f"this climb belongs to another account, which alone may run it: {folder}: {error.strerror}"
-                hint = "give your manifest another project.name, or climb in a clone that fetched refs/goalseek/*"
-                raise GoalseekError(message, hint, StopReason.REPOSITORY) from None
+            descriptor = open_lock(folder / LOCK)
         except FileNotFoundError:  # a refused first run removed the folder
             continue
+        except PermissionError as error:
+            message = f"this climb belongs to another account, which alone may run it: {folder}: {error.strerror}"
+            hint = "give your manifest another project.name, or climb in a clone that fetched refs/goalseek/*"
+            raise GoalseekError(message, hint, StopReason.REPOSITORY) from None
         try:
             try:
                 for _ in range(5):  # ``lock_holder`` holds it for a moment only
