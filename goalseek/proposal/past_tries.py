@@ -7,7 +7,7 @@ import contextlib
 import functools
 import re
 from collections.abc import Sequence
-from itertools import islice
+from itertools import accumulate, islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -217,14 +217,10 @@ def past_try(
 def common_ending(texts: Sequence[str], max_lines: int = 20, max_bytes: int = 2048) -> str:
     """The last lines that all texts share, trailing spaces aside, within ``max_lines`` and ``max_bytes``."""
     columns = [[line.rstrip() for line in text.rstrip().splitlines()] for text in texts]
-    ending: list[str] = []
-    size = 0
-    for index in range(1, 1 + min([max_lines, *map(len, columns)] if columns else [0])):
-        line = columns[0][-index]
-        size += len(line.encode("utf-8", "replace")) + 1
-        if size > max_bytes or any(column[-index] != line for column in columns):
-            break
-        ending.append(line)
+    upwards = zip(*map(reversed, columns), strict=False)
+    shared = [lines[0] for lines in takewhile(lambda lines: len(set(lines)) == 1, islice(upwards, max_lines))]
+    sizes = accumulate(len(line.encode("utf-8", "replace")) + 1 for line in shared)
+    ending = [line for line, size in zip(shared, sizes, strict=True) if size <= max_bytes]
     return "\n".join(reversed(ending)).strip("\n")
 
 

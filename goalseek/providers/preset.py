@@ -2,12 +2,10 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from goalseek.disk import read_object
 from goalseek.providers.credentials import Credential
 from goalseek.sandbox.supervisor import KEPT_BYTES
 from goalseek.values import Usage
@@ -120,11 +118,6 @@ def kind_of(status: object, name: str = "", kinds: Mapping[str, Kind] = {}) -> K
 def usage_of(whole: int, cached: int, output: int) -> Usage:
     """The usage of an agent whose ``whole`` input includes the ``cached`` tokens."""
     return Usage(max(whole - cached, 0), cached, output)
-
-
-def settings_of_user(path: str) -> dict[str, Any]:
-    """The object in this file of the user's HOME; {} if there is none."""
-    return read_object(Path.home() / path)
 
 
 def json_or_none(text: str | bytes) -> Any:

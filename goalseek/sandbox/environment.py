@@ -5,12 +5,12 @@ import os
 import re
 import shlex
 import shutil
-import stat
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from goalseek.disk import open_regular
 from goalseek.errors import GoalseekError
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, Variables
@@ -116,9 +116,8 @@ class Redactor:
         """Learns credentials: of JSON files the texts under keys like "token", of others each line."""
         for file in files:
             try:
-                with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as content:  # noqa: PTH123
-                    is_regular = stat.S_ISREG(os.fstat(content.fileno()).st_mode)  # an agent may have put a pipe there
-                    text = content.read(_READ_LIMIT).decode("utf-8", "replace") if is_regular else ""
+                with open_regular(file.parent, file.name, is_ours=False) as content:
+                    text = content.read(_READ_LIMIT).decode("utf-8", "replace")
             except OSError:
                 continue
             try:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -80,13 +81,9 @@ def as_manifest_line(paths: Iterable[Path]) -> str:
 
 def which(word: str, path: str, folder: Path) -> Path | None:
     """A word with a slash is relative to ``folder``, any other one is looked up on ``path``."""
-    if not word or "\0" in word:
-        return None
-    candidates = [folder / word] if "/" in word else [Path(entry, word) for entry in path.split(os.pathsep) if entry]
-    for candidate in candidates:
-        if os.path.isabs(candidate) and os.path.isfile(candidate) and os.access(candidate, os.X_OK):
-            return Path(os.path.abspath(candidate))
-    return None
+    entries = os.pathsep.join(filter(os.path.isabs, path.split(os.pathsep)))
+    found = None if "\0" in word else shutil.which(str(folder / word) if "/" in word else word, path=entries)
+    return Path(os.path.abspath(found)) if found else None
 
 
 def first_line(program: Path) -> bytes:

@@ -1,10 +1,12 @@
 """The preset of Claude Code, ``claude``."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
+from goalseek.disk import read_object
 from goalseek.providers import preset
 from goalseek.providers.credentials import Credential, api_keys
 from goalseek.providers.preset import TOKENS, Answer, Part, Preset, Printed, Trouble
@@ -86,7 +88,7 @@ def _usage(row: Any, names: tuple[str, ...] = _OF_ANSWER) -> Usage:
 
 def first_start(folder: str, has_key: bool) -> dict[str, str]:
     """The theme and what else its first start would ask for, as in the user's own HOME; the folder is trusted."""
-    own = preset.settings_of_user(".claude.json")
+    own = read_object(Path.home() / ".claude.json")
     kept = {key: own[key] for key in ("theme", "customApiKeyResponses", "oauthAccount") if key in own}
     trusted = {folder: {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}}
     return {".claude.json": json.dumps({"theme": "dark", **kept, "hasCompletedOnboarding": True, "projects": trusted})}

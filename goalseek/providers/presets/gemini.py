@@ -3,7 +3,9 @@
 import json
 import re
 from itertools import islice
+from pathlib import Path
 
+from goalseek.disk import read_object
 from goalseek.providers import preset
 from goalseek.providers.credentials import Credential, api_keys
 from goalseek.providers.preset import Answer, Part, Preset, Printed, Trouble
@@ -93,7 +95,7 @@ def _deny(*tools: str) -> str:
 def first_start(folder: str, has_key: bool) -> dict[str, str]:
     """Its theme and way to log in, as in the user's own HOME; the folder is trusted."""
     login = {"auth": {"selectedType": "gemini-api-key" if has_key else "oauth-personal"}}
-    own = {"security": login, **preset.settings_of_user(_SETTINGS)}
+    own = {"security": login, **read_object(Path.home() / _SETTINGS)}
     return {
         _SETTINGS: json.dumps({key: own[key] for key in ("ui", "theme", "security", "selectedAuthType") if key in own}),
         ".gemini/trustedFolders.json": json.dumps({folder: "TRUST_FOLDER"}),
