@@ -100,16 +100,10 @@ class BatchReply:
 
     def fields(self) -> Iterator[bytes]:
         """Of a -z listing, up to the line "end"."""
-        field = b""
-        while field != b"end\n":
-            byte = self._stdout.read(1)
-            if not byte:
-                self._raise_ended()
-            if byte == b"\0":
-                yield field
-                field = b""
-            else:
-                field += byte
+        listing = self.next_line()
+        while listing.rpartition(b"\0")[2] != b"end":
+            listing += b"\n" + self.next_line()
+        return iter(listing.split(b"\0")[:-1])
 
     def next_line(self) -> bytes:
         line = self._stdout.readline()
