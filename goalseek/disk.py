@@ -29,7 +29,6 @@ Reading follows no link either. In goalseek's own folders, permissions that lock
 
 import contextlib
 import errno
-import json
 import math
 import os
 import shutil
@@ -401,11 +400,7 @@ def write_atomic(path: Path, content: bytes | str, durable: bool = False) -> Non
 
 def read_object(path: Path) -> dict[str, Any]:
     """Empty if the file has no JSON object that can be read."""
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    return read_stored(dict, path) or {}
 
 
 def read_stored(kind: type[Value], path: Path) -> Value | None:
