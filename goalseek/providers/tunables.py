@@ -175,24 +175,20 @@ def _domain(specification: str) -> Domain:
     match = re.fullmatch(r"\s*(\S+?)\s*\.\.\s*(\S+)(?:\s+(log)|\s+step\s+(\d+))?\s*", rest)
     if not match or (match[4] and kind == "float"):
         raise GoalseekError(f"cannot read the mark {specification!r}", _FORMS)
-    low, high = (Domain(kind).read(text) for text in (match[1], match[2]))
+    span, low, high = f"{match[1]}..{match[2]}", Domain(kind).read(match[1]), Domain(kind).read(match[2])
     if not isinstance(low, int | float) or not isinstance(high, int | float):
-        raise GoalseekError(f"{match[1]}..{match[2]} are not two numbers of kind {kind}", _FORMS)
+        raise GoalseekError(f"{span} are not two numbers of kind {kind}", _FORMS)
     if not (math.isfinite(low) and math.isfinite(high)) or (kind == "int" and max(abs(low), abs(high)) > _EXACT):
-        raise GoalseekError(
-            f"the range {match[1]}..{match[2]} is too wide", "write finite bounds, integers within 2**53"
-        )
+        raise GoalseekError(f"the range {span} is too wide", "write finite bounds, integers within 2**53")
     if low >= high:
-        raise GoalseekError(
-            f"the range {match[1]}..{match[2]} is empty", "write the lower bound first, then a higher one"
-        )
+        raise GoalseekError(f"the range {span} is empty", "write the lower bound first, then a higher one")
     if match[3] and low <= 0:
         raise GoalseekError(
             f"a range with log cannot start at {match[1]}", "write a lower bound above 0, or leave out log"
         )
     step = int(match[4] or 1)
     if match[4] and not 1 <= step <= high - low:
-        raise GoalseekError(f"step {step} does not fit into {match[1]}..{match[2]}", "write a step of at least 1")
+        raise GoalseekError(f"step {step} does not fit into {span}", "write a step of at least 1")
     return Domain(kind, low, high, bool(match[3]), step)
 
 
