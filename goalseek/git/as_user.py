@@ -99,9 +99,8 @@ def commit_all(repository: Repository, plans: Sequence[PlannedCommit], base: str
             if answer.returncode:
                 raise _commit_error(repository, plan, answer, has_hooks)
             base = git("rev-parse", "HEAD", git_dir=git_dir).decode().strip()  # a hook may have switched to a branch
-            differences = repository.objects.differences(plan.tree, repository.tree_of(base))
-            if differences:
-                names = ", ".join(quote_path(difference.path) for difference in differences)
+            if changed := repository.objects.changed_paths(plan.tree, repository.tree_of(base)):
+                names = ", ".join(map(quote_path, changed))
                 error = f"your git hook changed {names} in {_iterations_text(plan)}: the result was not measured"
                 raise GoalseekError(error, f"no branch was made; {_NO_HOOKS}", BAD_FINDING)
         return base

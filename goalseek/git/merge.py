@@ -125,7 +125,7 @@ def _attributes(objects: Objects, before: str, ours: str, theirs: str) -> Iterat
 
     A whole ``.gitattributes`` could name filters; the tool's own ``info/attributes`` says nothing of merges.
     """
-    paths = {difference.path for tree in (ours, theirs) for difference in objects.differences(before, tree)}
+    paths = {path for tree in (ours, theirs) for path in objects.changed_paths(before, tree)}
     names = {str(folder / ".gitattributes") for path in paths for folder in PurePosixPath(path).parents}
     reader = TreeReader(objects, ours)
     entries = ((name, reader.entry(name)) for name in names)

@@ -382,6 +382,9 @@ class Objects:
             differences.append(Difference(os.fsdecode(path), *entries))
         return differences
 
+    def changed_paths(self, before: str, after: str) -> list[str]:
+        return [difference.path for difference in self.differences(before, after)]
+
     def patch(self, before: str, after: str) -> bytes:
         """Renames are not followed. Raises MissingObject for an unknown tree."""
         if before == after:

@@ -153,8 +153,8 @@ class _Auditor:
             self._check_record(entry, record)
             standing = self._standing
             if standing and isinstance(snapshot, dict) and snapshot.get("seq") == standing.seq:
-                what = "the snapshot differs from the records"
-                self.deviations += _row_deviations(what, SNAPSHOT, *_shared_fields(to_plain(standing), snapshot))
+                what = "the snapshot differs from the records"  # of fields that both have: other versions have others
+                self.deviations += _row_deviations(what, SNAPSHOT, to_plain(standing), snapshot, is_partial=True)
         if self._standing:
             self._check_refs(self._standing)
         self._check_results_file()
@@ -265,8 +265,7 @@ class _Auditor:
         if parent and not is_baseline:
             where_changed = f"record {record.seq}, changed_files"
             try:
-                differences = self._objects.differences(parent.tree, candidate.tree)
-                changed = sorted(quote_path(difference.path) for difference in differences)
+                changed = sorted(map(quote_path, self._objects.changed_paths(parent.tree, candidate.tree)))
                 self._compare("other paths than git's", where_changed, changed, sorted(record.changed_files))
             except (MissingObject, ObjectsFailed, BrokenPipeError) as error:
                 self._objects.close()
@@ -379,20 +378,15 @@ def _ruler_digest(objects: Objects, tree: str) -> str:
         return f"no readable {RULER_FILE}: {error}"
 
 
-def _shared_fields(expected: Any, stored: Any) -> tuple[Any, Any]:
-    """Both without the fields that only one has, at any depth: another version's snapshot has other fields."""
-    if not isinstance(expected, dict) or not isinstance(stored, dict):
-        return expected, stored
-    both = {name: _shared_fields(value, stored[name]) for name, value in expected.items() if name in stored}
-    return {name: pair[0] for name, pair in both.items()}, {name: pair[1] for name, pair in both.items()}
-
-
-def _row_deviations(what: str, where: str, expected: Any, found: Any, path: str = "") -> Iterator[Deviation]:
-    """One for each path at which two JSON values differ."""
+def _row_deviations(
+    what: str, where: str, expected: Any, found: Any, path: str = "", is_partial: bool = False
+) -> Iterator[Deviation]:
+    """One for each path at which two JSON values differ; if ``is_partial``, members that only one has are none."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for key in dict.fromkeys([*expected, *found]):
             members = expected.get(key, _ABSENT), found.get(key, _ABSENT)
-            yield from _row_deviations(what, where, *members, f"{path}.{key}" if path else key)
+            if not (is_partial and _ABSENT in members):
+                yield from _row_deviations(what, where, *members, f"{path}.{key}" if path else key, is_partial)
         return
     texts = [_NOTHING if value is _ABSENT else json.dumps(value) for value in (expected, found)]
     if texts[0] != texts[1]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from msgspec import Struct, structs
 
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.git.as_user import PlannedCommit
 from goalseek.git.merge import Conflicts, merge_trees
-from goalseek.git.objects import Difference, MissingObject, Objects
+from goalseek.git.objects import MissingObject, Objects
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository, UnreadableCommit, walk_first_parents
 from goalseek.humanize import format_distinct, format_number, pluralize
@@ -38,7 +38,7 @@ def replay(objects: Objects, chain: KeptChain, base_tree: str) -> list[PlannedCo
             )
             raise GoalseekError(message, hint, BAD_FINDING) from None
         if after != tree:
-            files = _quote_paths(objects.differences(tree, after))
+            files = tuple(map(quote_path, objects.changed_paths(tree, after)))
             record = change.record
             is_last = change is chain.changes[-1] and chain.result is not None and chain.result.taken_back is not None
             measured = chain.result if is_last else record if change.after == record.tree_hash else None
@@ -63,7 +63,7 @@ def squash(
     is_of_last = chain.result is None or chain.result.epoch == records[-1].epoch
     result = _describe_result(records, chain.result if is_of_last else records[-1], chain)
     message = f"Improve {records[-1].metric.name} in {pluralize(len(promoted), 'step')}\n\n{titles}\n{result}\n"
-    files = _quote_paths(objects.differences(base_tree, promoted[-1].tree))
+    files = tuple(map(quote_path, objects.changed_paths(base_tree, promoted[-1].tree)))
     return [PlannedCommit(promoted[-1].tree, message, numbers, files)]
 
 
@@ -102,10 +102,10 @@ def unmeasured_files(
 ) -> tuple[str, ...]:
     """Writable files of the result that differ from the best commit, because the base had others."""
 
-    def writable(tree: str, other: str) -> list[Difference]:
-        return [difference for difference in objects.differences(tree, other) if is_writable(difference.path)]
+    def writable(tree: str, other: str) -> list[str]:
+        return list(filter(is_writable, objects.changed_paths(tree, other)))
 
-    paths = _quote_paths(writable(result_tree, chain.end))
+    paths = tuple(map(quote_path, writable(result_tree, chain.end)))
     if paths and chain.result and not writable(base_tree, chain.start):
         raise RuntimeError(f"the replayed changes differ from the best commit: {', '.join(paths)}")
     return paths
@@ -113,18 +113,13 @@ def unmeasured_files(
 
 def _count_applied(objects: Objects, chain: KeptChain, base_tree: str) -> int:
     """How many first changes the base has, as after a squash merge: replayed one by one they would conflict."""
-    files = ({difference.path for difference in objects.differences(one.before, one.after)} for one in chain.changes)
+    files = (set(objects.changed_paths(one.before, one.after)) for one in chain.changes)
     cumulative = list(itertools.accumulate(files, set[str].union))
     for count in range(len(cumulative), 0, -1):
         for tree, applied in ((chain.changes[0].before, 0), (chain.changes[count - 1].after, count)):
-            changed = {difference.path for difference in objects.differences(base_tree, tree)}
-            if not changed & cumulative[count - 1]:
+            if cumulative[count - 1].isdisjoint(objects.changed_paths(base_tree, tree)):
                 return applied
     return 0
-
-
-def _quote_paths(differences: Iterable[Difference]) -> tuple[str, ...]:
-    return tuple(quote_path(difference.path) for difference in differences)
 
 
 class KeptStep(Struct, frozen=True):
@@ -210,7 +205,7 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
     """
 
     def has_same_files(tree: str, other: str) -> bool:
-        return not any(is_writable(difference.path) for difference in repository.objects.differences(tree, other))
+        return not any(map(is_writable, repository.objects.changed_paths(tree, other)))
 
     def find_matching(commits: list[str], tree: str) -> str | None:
         return next((name for name in commits if has_same_files(repository.tree_of(name), tree)), None)

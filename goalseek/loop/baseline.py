@@ -230,10 +230,8 @@ def note_dropped_files(project: Project, config: Config, source: str | None) -> 
     baseline, incumbent, repository = project.standing.baseline, project.standing.incumbent, project.repository
     if source is not None or baseline is None or incumbent is None:
         return config
-    kept, of_head = (
-        {difference.path for difference in repository.objects.differences(tree, incumbent.tree)}
-        for tree in (baseline.tree, repository.tree_of(repository.head()))
-    )
+    trees = (baseline.tree, repository.tree_of(repository.head()))
+    kept, of_head = (set(repository.objects.changed_paths(tree, incumbent.tree)) for tree in trees)
     if not (fixed := sorted(filter(config.scope.is_fixed, kept & of_head))):
         return config
     shown = abbreviate([quote_path(path) for path in fixed])

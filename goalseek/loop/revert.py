@@ -128,7 +128,7 @@ def _apply_revert(iteration: Iteration, tree: str, plan: Plan) -> Change:
     """The change from the tip to ``tree``. Raises GoalseekError, with the files, if the screening refuses it."""
     objects, scope = iteration.project.repository.objects, iteration.config.scope
     clear_attempts(iteration.folder)
-    paths = (difference.path for difference in objects.differences(iteration.incumbent.tree, tree))
+    paths = objects.changed_paths(iteration.incumbent.tree, tree)
     not_writable = [quote_path(path) for path in paths if scope.kind(path) != "writable"]
     why = f"{abbreviate(not_writable)} is no longer writable"
     try:

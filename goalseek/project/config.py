@@ -172,7 +172,7 @@ class ConfigReader:
             trees = (standing.baseline.tree, standing.incumbent.tree)
         if trees is None:
             return frozenset()
-        return frozenset(difference.path for difference in self._ledger.repository.objects.differences(*trees))
+        return frozenset(self._ledger.repository.objects.changed_paths(*trees))
 
     def _scope_key(self, manifest: Manifest, links: dict[str, str], mounts: bool, listing: Listing) -> str:
         table = manifest.provider

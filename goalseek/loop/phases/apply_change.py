@@ -136,7 +136,7 @@ def change_to(iteration: Iteration, plan: Plan, after: str, folder: Path) -> Cha
     if before == after:
         raise Rejected(Outcome.SKIPPED, Reason.NO_CHANGE, "the tip has the whole change already", usage=plan.usage)
     screening = screen_trees(objects, iteration.config.scope, before, after)
-    paths = [difference.path for difference in objects.differences(before, after)]
+    paths = objects.changed_paths(before, after)
     _refuse_credentials(screening, paths, credentials_of(iteration.config.manifest), plan.usage)
     diff = _write_diff(objects, before, screening, folder)
     if not screening.refused:

@@ -27,7 +27,7 @@ def commit(iteration: Iteration, attempt: OpenAttempt, change: Change) -> Candid
     refuse_missing(objects, change.edits)
     edits = entries_by_path(change.edits)
     tree = objects.splice(standing.incumbent.tree, edits)
-    changed = [difference.path for difference in objects.differences(standing.incumbent.tree, tree)]
+    changed = objects.changed_paths(standing.incumbent.tree, tree)
     assert edits.keys() >= set(changed), f"not the candidate's: {changed}"
     if not_writable := [quote_path(path) for path in changed if scope.kind(path) != "writable"]:
         reason = f"{abbreviate(not_writable)} is no longer writable"

@@ -88,13 +88,13 @@ def plan_stack(iteration: Iteration) -> Plan | None:
             return None
         members, tree = merge_stack(iteration, stack)
         if tree not in ("", tip) and not project.ledger.history.measured_in(standing.ruler, tree):
-            paths = [difference.path for difference in objects.differences(tip, tree)]
+            paths = tuple(objects.changed_paths(tip, tree))
             *others, last = [str(record.iteration) for record in members]
             titles = "; ".join(record.hypothesis_summary for record in members)
             title = clean_title(f"{', '.join(others)} and {last} together: {titles}")
             text = "Each was rejected by itself, as one of the nearest misses so far.\n"
             lines = [f"* {record.iteration}, {record.hypothesis_summary}: {record.why}" for record in members]
-            return Plan(title, "\n".join([text, *lines]), tuple(paths), provider=STACK, stacked=stack)
+            return Plan(title, "\n".join([text, *lines]), paths, provider=STACK, stacked=stack)
         iteration.not_stacked = (*iteration.not_stacked, stack)
     return None
 
@@ -103,7 +103,7 @@ def plan_try(iteration: Iteration) -> Plan:
     repository = iteration.project.repository
     commit = repository.load_commit(iteration.trial)
     before = repository.tree_of(commit.parents[0])
-    paths = tuple(difference.path for difference in repository.objects.differences(before, commit.tree))
+    paths = tuple(repository.objects.changed_paths(before, commit.tree))
     title, text, session, _ = request_of(commit)
     return Plan(title, text, paths, provider=DRIVER, model=session, trial=commit.name)
 
