@@ -48,12 +48,8 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
         header += _receive_exactly(channel, 4 - len(header)) if header else b""
         if len(header) < 4:
             return None
-        body = _receive_exactly(channel, int.from_bytes(header, "big"))
-    except OSError:
-        return None
-    try:
-        return json.loads(body), descriptors
-    except ValueError:
+        return json.loads(_receive_exactly(channel, int.from_bytes(header, "big"))), descriptors
+    except (OSError, ValueError):
         return None
 
 
