@@ -19,7 +19,7 @@ from goalseek.errors import GoalseekError, Rejected
 from goalseek.git import ignore, paths
 from goalseek.git.objects import Entry
 from goalseek.git.repository import Repository
-from goalseek.manifest import loading, parallel
+from goalseek.manifest import loading
 from goalseek.phase_values import Context
 from goalseek.project.config import Config
 from goalseek.project.project import Project
@@ -276,7 +276,7 @@ def find_unseen_script(
 def check_benches(subject: Subject) -> Iterator[Finding]:
     manifest, jobs = subject.config.manifest, subject.jobs
     asked = f"--jobs {jobs}" if jobs else f"parallel.benches = {manifest.parallel.benches}"
-    if (jobs or manifest.parallel.benches) > 1 and (reason := parallel.one_bench_reason(manifest)):
+    if (jobs or manifest.parallel.benches) > 1 and (reason := manifest.one_bench_reason):
         yield Finding("note", f"{asked}, but {reason}")
 
 

@@ -16,7 +16,7 @@ from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.git.repository import Repository
 from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
-from goalseek.manifest import exposure, parallel
+from goalseek.manifest import exposure
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import TIME_SOURCES, Manifest
 from goalseek.project import landing, opening, progress
@@ -364,9 +364,9 @@ def check_disk(subject: Subject) -> Iterator[Finding]:
 
 def check_room_for_trees(subject: Subject) -> Iterator[Finding]:
     """The size of the trees; silent below a GiB, and once they exist."""
-    project, jobs = subject.project, subject.jobs
+    project = subject.project
     manifest, places = project.loaded.manifest, project.places
-    agents, benches = parallel.agents_of(manifest, jobs, None, None), parallel.benches_of(manifest, jobs)
+    agents, benches = manifest.agents_and_benches(subject.jobs)
     made = sum(path.exists() for lane in places.lanes() for path in (lane.workspace, lane.bench("a")))
     if made >= agents + benches:
         return

@@ -20,7 +20,6 @@ from goalseek.loop.invocation import Invocation
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import LanePool
 from goalseek.loop.phases.decide import find_answer
-from goalseek.manifest.parallel import agents_of, benches_of
 from goalseek.phase_values import Ahead
 from goalseek.project.approval import Approval, approval_error, save_approval
 from goalseek.project.config import Config
@@ -38,12 +37,12 @@ RunIteration = Callable[[Iteration], IterationRecord]
 
 def _sizes(invocation: Invocation, config: Config) -> tuple[int, int]:
     """Numbers of agents and benches: one each until the candidate of a killed queue of one has ended."""
-    manifest, jobs, project = config.manifest, invocation.jobs, invocation.project
+    project = invocation.project
     if project.repository.flight() and not in_flight(project):
         return 1, 1
     medians = median_seconds(project.ledger.recent)
     proposal = sum(medians.get(phase, 0.0) for phase in (Phase.PLAN, Phase.APPLY_CHANGE))
-    return agents_of(manifest, jobs, proposal, medians.get(Phase.VERIFY)), benches_of(manifest, jobs)
+    return config.manifest.agents_and_benches(invocation.jobs, proposal, medians.get(Phase.VERIFY))
 
 
 def _recovers(iteration: Iteration, error: BaseException) -> bool:

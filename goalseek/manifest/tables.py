@@ -16,6 +16,7 @@ Source = Literal["json", "stdout", "stderr", "wall", "cpu"]
 TIME_SOURCES: tuple[Source, ...] = ("wall", "cpu")
 Sees = Literal["candidate", "hidden", "both"]
 FRESH = "fresh"  # in search.rotate: the provider itself, without its session
+MOST_AUTO_AGENTS = 8
 
 
 class ProjectTable(Struct, frozen=True, kw_only=True):
@@ -449,3 +450,30 @@ class Manifest(Struct, frozen=True, kw_only=True):
         """The globs of what the commands before this one hand on, made of the candidate."""
         before = self.commands[: self.commands.index(command)]
         return [glob for other in before if other.sees != "hidden" for glob in other.outputs]
+
+    @property
+    def one_bench_reason(self) -> str:
+        """The reason why only one measurement at a time counts; "" if several may run."""
+        if self.metric.source in TIME_SOURCES:
+            return "times are measured one at a time: one bench"
+        if self.metric.exclusive != "none":
+            return f'metric.exclusive = "{self.metric.exclusive}" allows one measurement at a time: one bench'
+        return ""
+
+    def agents_and_benches(
+        self, jobs: int | None, median_proposal: float | None = None, median_measurement: float | None = None
+    ) -> tuple[int, int]:
+        """The numbers of proposals and measurements at once; ``jobs`` is the value of ``iterate --jobs``, if given.
+
+        With "auto", as many agents as keep every bench at work: benches * (1 + ``median_proposal`` /
+        ``median_measurement``). Medians are seconds of this climb's iterations, None without any. At least one a bench,
+        else at most 8.
+        """
+        agents, benches = jobs or self.parallel.agents, jobs or self.parallel.benches
+        benches = 1 if self.one_bench_reason else benches
+        if agents != "auto":
+            return agents, benches
+        if not median_proposal or not median_measurement:
+            return benches, benches
+        busy = benches * (1 + median_proposal / median_measurement)
+        return max(benches, round(min(busy, MOST_AUTO_AGENTS))), benches

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from goalseek.manifest.parallel import agents_of, benches_of, one_bench_reason
 from goalseek.manifest.tables import Manifest
 from goalseek.manifest.validation import validate
 
@@ -52,8 +51,8 @@ def test_auto_keeps_the_benches_at_work_and_the_command_line_holds_over_the_tabl
     parallel: str, jobs: int | None, seconds: tuple[float | None, float | None], expected: tuple[int, int]
 ) -> None:
     manifest = manifest_of(parallel)
-    assert (agents_of(manifest, jobs, *seconds), benches_of(manifest, jobs)) == expected
-    assert one_bench_reason(manifest) == ""
+    assert manifest.agents_and_benches(jobs, *seconds) == expected
+    assert manifest.one_bench_reason == ""
 
 
 @pytest.mark.parametrize(
@@ -66,6 +65,6 @@ def test_auto_keeps_the_benches_at_work_and_the_command_line_holds_over_the_tabl
 )
 def test_what_must_be_measured_alone_has_one_bench_and_says_why(metric: str, why: str) -> None:
     manifest = manifest_of(f"{AUTO}4", metric)
-    assert one_bench_reason(manifest) == why
-    assert (benches_of(manifest, None), benches_of(manifest, 4)) == (1, 1)
-    assert (agents_of(manifest, None, 60.0, 60.0), agents_of(manifest, 4, 60.0, 60.0)) == (2, 4)
+    assert manifest.one_bench_reason == why
+    assert manifest.agents_and_benches(None, 60.0, 60.0) == (2, 1)
+    assert manifest.agents_and_benches(4, 60.0, 60.0) == (4, 1)
