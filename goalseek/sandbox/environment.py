@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, Variables
 from goalseek.process import environment_without, inherited_variables
 from goalseek.sandbox import level
+from goalseek.sandbox.executables import which
 from goalseek.sandbox.view import Launch
 from goalseek.values import Finding, StopReason
 from goalseek.workspace.scope import manifest_scope
@@ -69,10 +69,9 @@ def notify_launch(loaded: ManifestFile) -> Launch | Finding:
         if is_here and kind(file.relative_to(folder).as_posix()) == "writable":
             text = f"{word} is not run: scope.writable lets candidates change it"
             return Finding("wrong", text, "exclude it there, or move it")
-    found = str(folder / command[0]) if "/" in command[0] else command[0]
-    if not command[0] or shutil.which(found, path=variables["PATH"]):
+    if not command[0] or which(command[0], variables["PATH"], folder):
         return Launch(command, variables, loaded.folder)
-    if "/" in command[0] and os.path.isfile(found):
+    if "/" in command[0] and os.path.isfile(folder / command[0]):
         return Finding("wrong", f"{command[0]} is not executable", f"chmod +x {shlex.quote(command[0])}")
     text = f"{command[0]} does not exist{'' if '/' in command[0] else ' on PATH'}"
     return Finding("wrong", text, "correct notify.command")
