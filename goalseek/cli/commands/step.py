@@ -8,7 +8,7 @@ from goalseek.loop import baseline, invocation, loop
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import open_pool
 from goalseek.project.opening import open_project, provider_from_options
-from goalseek.values import Phase, Stop, StopReason
+from goalseek.values import Phase, StopReason
 from goalseek.views.lines import AskingWatch, SandboxWatch
 
 
@@ -31,16 +31,13 @@ def run(options: Options) -> None:
             else:
                 config = project.config()
                 if stop := invocation.limit_stop(project, config):
-                    raise _stop_error(stop)
+                    raise LimitReached(stop)
                 with open_pool(project) as pool:
                     record = loop.run_iteration(Iteration(project, config, pool, phase_limit=1))
             done, following = f"{Phase.LOG} (iteration {record.iteration}: {record.outcome})", str(Phase.READ_CONTEXT)
         except LimitReached as reached:
-            raise _stop_error(reached.stop) from None
+            end = reached.stop
+            raise GoalseekError(end.why, end.next, StopReason(end.reason)) from None
         except Paused as paused:
             done, following = project.activity.last_phase, paused.next_phase
     options.print_answer({"done": done, "next": following}, f"done: {done}; next: {following}")
-
-
-def _stop_error(stop: Stop) -> GoalseekError:
-    return GoalseekError(stop.why, stop.next, StopReason(stop.reason))
