@@ -87,11 +87,8 @@ def _write_parquet(file: BinaryIO, records: Iterable[IterationRecord]) -> None:
     rows = map(_row, records)
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
         while batch := list(islice(rows, _BATCH)):
-            columns = {
-                name: [_as_arrow(name, value) for value in values]
-                for name, values in zip(_COLUMNS, zip(*batch, strict=True), strict=True)
-            }
-            writer.write_table(pyarrow.table(columns, schema))
+            named = [{name: _as_arrow(name, value) for name, value in zip(_COLUMNS, row, strict=True)} for row in batch]
+            writer.write_table(pyarrow.Table.from_pylist(named, schema))
 
 
 def _as_arrow(name: str, value: Any) -> Any:
