@@ -17,6 +17,7 @@ from goalseek.manifest.tables import Limits
 from goalseek.phase_values import Edit, Session
 from goalseek.project.limits import Spending
 from goalseek.project.progress import median_iteration_seconds
+from goalseek.providers.preset import TOKENS
 from goalseek.records import IterationRecord
 from goalseek.statistics.noise import median
 from goalseek.values import Outcome, Phase, Usage, from_plain
@@ -159,7 +160,6 @@ def _charge_text(usage: Usage) -> str:
 
 
 MEDIAN_ITERATIONS = 20
-TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
 
 
 def median_call(newest_first: Iterable[IterationRecord], calls_each: int) -> Usage:
