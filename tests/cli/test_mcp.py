@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+import re
 import sys
+import tomllib
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomli_w
+from case_projects import cases_project, right
 from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult
 from project import MANIFEST, Project, answer, home, until
@@ -92,3 +95,25 @@ def test_without_the_package_it_names_the_extra(checkout: Project, monkeypatch: 
     (broken / "__init__.py").write_text("raise ImportError\n")
     done = checkout.start("mcp").communicate(timeout=60)
     assert "pip install 'goalseek[mcp]'" in done[1]
+
+
+def test_of_cases_it_tells_counts(tmp_path: Path) -> None:
+    project = cases_project(tmp_path / "p")
+    manifest = tomllib.loads(project.manifest.read_text())
+    del manifest["provider"]
+    project.set_manifest(tomli_w.dumps(manifest))
+    project.commit("an agent at the wheel")
+
+    async def act(client: Client, call: Call) -> None:
+        project.write({"answer.json": right(*range(14))})
+        answers = [await call("try"), await call("wait"), await call("show", iteration="0"), await call("log")]
+        answers += [await call("show", iteration="1"), await call("status"), await call("brief")]
+        contents = [(await client.read_resource(f"goalseek://records/{number}")).contents[0] for number in (0, 1)]
+        told = [f"{text(one)} {json.dumps(one.structured_content)}" for one in answers]
+        told += [content.text for content in contents]  # type: ignore[union-attr]
+        assert not any(re.search(r'"(case_ids|asked|scores)"|\bq\d', one) for one in told)
+        assert answers[0].structured_content["metric"]["cases"]["won"] == 14  # type: ignore[index]
+        assert len(answers[0].structured_content["runs"]) > 2  # type: ignore[index]
+
+    talk(project, act)
+    assert all("cases" in run for record in project.iterations() for run in record["runs"])

@@ -48,7 +48,7 @@ def test_several_at_once_are_each_asked_for_their_own_cases(tmp_path: Path, nois
     assert any("moved" in [attempt["reason"] for attempt in record["attempts"]] for record in records)
     paths = {json.loads(line)[-1] for line in home("asked").read_text().splitlines()} - {None}
     assert len(paths) == 2, "a file for each bench"
-    assert_runs_are_those_asked(project)
+    assert_runs_are_those_asked(project, has_moves=True)
     for record in records[1:]:
         counts = record["metric"].get("cases")
         assert counts is None or counts["won"] + counts["lost"] + counts["tied"] == counts["run"] <= counts["of"] == 16
@@ -119,7 +119,11 @@ def test_a_try_of_a_checkout_races_as_a_proposal_does(tmp_path: Path) -> None:
     assert re.search(r"iteration 2 reverted: -[\d.]+ points, 0 won, \d lost of \d", printed)
     record = project.ask("wait", "2")
     assert record["metric"]["cases"]["run"] <= 8
-    assert project.iterations()[-1]["metric"] == record["metric"]
+    stored = project.iterations()[-1]
+    assert record["metric"] == stored["metric"] and all("cases" in run for run in stored["runs"])
+    for number in (0, 2):
+        told = project.ask("wait", str(number))
+        assert "case_ids" not in told and not any("cases" in run for run in told["runs"]), "an agent reads this"
 
 
 def test_a_guard_that_is_broken_leaves_the_number_that_was_compared(tmp_path: Path) -> None:

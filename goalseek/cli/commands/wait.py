@@ -4,6 +4,8 @@ import os
 import signal
 import time
 
+from msgspec import structs
+
 from goalseek import humanize, locks, process
 from goalseek.cli.options import Options, Parser
 from goalseek.errors import BAD_FINDING, LOCKED, PENDING, GoalseekError
@@ -114,6 +116,9 @@ def print_result(options: Options, manifest: ManifestFile, record: IterationReco
         *(f"  {line}" for line in printed),
         options.with_manifest(f"next: {_NEXT.get(Outcome(record.outcome), 'goalseek try').format(record.iteration)}"),
     ]
+    # An agent is told counts: ids and scores of the cases may be those of a hidden verifier.
+    runs = tuple(structs.replace(run, cases=None) for run in record.runs)
+    record = structs.replace(record, runs=runs, case_ids=())
     options.print_answer(past if is_driven else record, *lines)
     return int(options.exit_code and record.outcome != Outcome.KEPT)
 
