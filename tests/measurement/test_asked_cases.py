@@ -170,7 +170,7 @@ def test_what_a_candidate_leaves_in_its_place_changes_nothing(make_project: Proj
     records = project.climb("iterate", "-n", str(len(PLANTS)))[1:]
     assert home("mine").read_text() == "the user's\n" and not (home() / "metrics.json").exists()
     for name, record in zip(PLANTS, records, strict=True):
-        assert (record["reason"], record["metric"]["cases"]["run"] > 0) == ("tie", True), name
+        assert record["reason"] in ("tie", "within_noise") and record["metric"]["cases"]["run"] > 0, name
         runs = [ids for _, ids in asked(record["iteration"])]
         assert [len(ids or ()) for ids in runs] == [len(unpacked(run)) for run in record["runs"]], name
 
