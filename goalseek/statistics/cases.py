@@ -94,9 +94,9 @@ class CaseState(Struct, frozen=True):
 
     def with_runs(self, runs: Sequence[VerifierRun]) -> CaseState:
         """Those of the incumbent count from now on as its own, of a candidate only as repeats of its own."""
-        before = [run.scores for run in self.own]
-        old, now = ScoresByCase(before), ScoresByCase(before + scores_of(runs, "incumbent"))
-        mine = ScoresByCase(scores_of(runs, "candidate"))
+        fresh, mine = scores_of(runs, "incumbent"), ScoresByCase(scores_of(runs, "candidate"))
+        before = [run.scores for run in self.own] if fresh else []
+        old, now = ScoresByCase(before), ScoresByCase(before + fresh)
         own, asked = list(self.own), self.asked
         seen = [self.lowest, self.highest]
         for run in runs:
