@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from goalseek.cli import main
-from goalseek.cli.commands.completion import command_parser
+from goalseek.cli.commands.completion import choices_of, command_parser, options_of, places_of
 from goalseek.cli.registry import COMMANDS
-from goalseek.views.completion import choices_of, options_of, places_of
 
 SHELLS = ("bash", "zsh", "fish")
 INSTALLED = ["bash", *[pytest.param(shell, marks=pytest.mark.needs(shell)) for shell in ("zsh", "fish")]]
