@@ -103,7 +103,7 @@ def noise_target(project: Project) -> Target:
     known = (
         MeasuredValue(run.value, {}, (), run.seconds, run.seed, before=True)
         for _, run in sorted(runs, key=lambda item: item[0])
-        if run.value is not None and (cases is None or cases.is_full(run.cases))
+        if run.value is not None and (cases is None or (run.cases and len(run.cases.unpacked()) == len(cases.ids)))
     )
     return structs.replace(target, known=tuple(known))
 

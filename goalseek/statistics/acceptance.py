@@ -1,4 +1,4 @@
-"""The accept rule: the sequential test, which asks for the next run or gives the verdict.
+"""The accept rule: the sequential test, or the race over cases, which asks for the next run or gives the verdict.
 
 Wald's sequential probability ratio test (1945), with Huber's clipping (1965) and unequal variances after Welch (1947).
 Nothing is stored: records (``NoiseState``) and this candidate's runs decide, so a killed session goes on where it was.
@@ -14,14 +14,13 @@ from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Verdict
 from goalseek.statistics import noise
 from goalseek.statistics.cases import (
+    LOOKS,
     PASSES,
     Ask,
     CaseState,
     Race,
     ScoresByCase,
     bar,
-    cost_of,
-    first_look,
     mean,
     order_of,
     scores_of,
@@ -142,7 +141,7 @@ class AcceptanceRule(Struct, frozen=True):
         if isinstance(step, Ask):
             return step
         incumbent, gain = step.incumbent if step.size == 1 else self.state.value, step.gain
-        result = step.result(len(self.order), cost_of(runs, len(self.order)))
+        result = step.result(len(self.order), runs)
         assert incumbent is not None
         estimate = min(state.highest, max(state.lowest, incumbent + sign * gain))
         value = step.candidate if step.size == 1 else estimate
@@ -305,7 +304,7 @@ def _decide_on_cases(metric: Metric, commit: str, evidence: Evidence) -> NextSte
     count = len(evidence.case_ids)
     order = order_of(count, evidence.runs[0].seed)
     if metric.race == "auto" and len(evidence.runs) == 1:
-        return Ask("candidate", tuple(first_look(order)))
+        return Ask("candidate", order[: math.ceil(LOOKS[0] * count)])
     answers = ScoresByCase(scores_of(evidence.runs, "candidate"))
     is_twice, value = metric.noise != "none", mean([*answers.means.values()])
     if is_twice and (cases := answers.needed(order, 2)):

@@ -89,9 +89,6 @@ class CaseState(Struct, frozen=True):
         """Of the mean of one run on all cases."""
         return math.sqrt(self.noise / len(self.ids))
 
-    def is_full(self, scores: CaseScores | None) -> bool:
-        return scores is not None and len(scores.unpacked()) == len(self.ids)
-
     def with_runs(self, runs: Sequence[VerifierRun]) -> CaseState:
         """Those of the incumbent count from now on as its own, of a candidate only as repeats of its own."""
         fresh, mine = scores_of(runs, "incumbent"), ScoresByCase(scores_of(runs, "candidate"))
@@ -185,13 +182,13 @@ class Pairing(Struct, frozen=True):
         return self.z * math.sqrt(squares * self.size) / len(self.differences)
 
     def so_far(self, of: int) -> str:
-        result = self.result(of, 0)
+        result = self.result(of, ())
         return f"{result.run} of {of} cases, {result.won} won, {result.lost} lost"
 
-    def result(self, of: int, cost: float) -> CaseResult:
-        run, lost = len(self.differences), len(self.lost)
-        won = run - lost - self.differences.count(0)
-        return CaseResult(won, lost, run - won - lost, run, of, round(self.t_statistic, 4), cost)
+    def result(self, of: int, runs: Iterable[VerifierRun]) -> CaseResult:
+        run, lost, tied = len(self.differences), len(self.lost), self.differences.count(0)
+        asked = sum(len(run.cases.unpacked()) for run in runs if run.cases)
+        return CaseResult(run - lost - tied, lost, tied, run, of, round(self.t_statistic, 4), round(asked / of, 4))
 
     @property
     def t_statistic(self) -> float:
@@ -310,15 +307,6 @@ def _ask(side: Side, cases: tuple[int, ...], so_far: str = "") -> Ask | None:
 def order_of(count: int, seed: int) -> tuple[int, ...]:
     """All cases at random; the same for the same seed, in every version of Python."""
     return tuple(sorted(range(count), key=lambda case: short_digest(f"{seed} {case}")))
-
-
-def first_look(order: Sequence[int]) -> Sequence[int]:
-    return order[: math.ceil(LOOKS[0] * len(order))]
-
-
-def cost_of(runs: Iterable[VerifierRun], count: int) -> float:
-    """In full runs."""
-    return round(sum(len(run.cases.unpacked()) for run in runs if run.cases) / count, 4)
 
 
 def mean(values: Sequence[float]) -> float:
