@@ -38,4 +38,6 @@ class CaseScores(Struct, frozen=True):
         bitmap = base64.b64decode(self.asked)
         positions = [8 * index + bit for index, byte in enumerate(bitmap) for bit in range(8) if byte >> bit & 1]
         row = struct.unpack(f"<{len(positions)}f", zlib.decompress(base64.b64decode(self.scores)))
-        return {position: None if score != score else score for position, score in zip(positions, row, strict=True)}
+        pairs = zip(positions, row, strict=True)
+        # A 32-bit float has seven digits: 0.7 comes back as 0.7.
+        return {position: None if score != score else float(f"{score:.7g}") for position, score in pairs}

@@ -217,12 +217,20 @@ class Evidence(Struct, frozen=True):
 
     @property
     def guards(self) -> dict[str, float]:
-        """Medians over the candidate's runs."""
+        """Medians over the candidate's runs, of those on the most cases."""
         if not any(self.guard_runs):
             return {}
         from statistics import median  # slow to import, and a climb without guards needs none of it
 
-        return {name: median([guards[name] for guards in self.guard_runs]) for name in self.guard_runs[0]}
+        sizes = zip(self.guard_runs, self.sizes, strict=True)
+        largest = [guards for guards, size in sizes if size == max(self.sizes)]
+        return {name: median([guards[name] for guards in largest]) for name in largest[0]}
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many cases each run of the candidate with a number had."""
+        runs = [run for run in self.runs if run.of == "candidate" and run.value is not None]
+        return [len(run.cases.unpacked()) if run.cases else 0 for run in runs]
 
     @property
     def is_incumbent_failing(self) -> bool:

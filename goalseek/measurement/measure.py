@@ -128,7 +128,7 @@ def _ask_again(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: 
         seconds = round(run.seconds + later.seconds, 6)
         run = structs.replace(run, cases=CaseScores.of(scores), value=_mean(scores), seconds=seconds)
     count = sum(score is None for score in scores.values())
-    is_strict = verifier.manifest.metric.missing == "fail" and spec.side == "candidate"
+    is_strict = verifier.manifest.metric.missing == "fail" and spec.side == "candidate" and not spec.role
     if not made.failure and (count > max(1, MOST_MISSING * len(scores)) or (count and is_strict) or run.value is None):
         why = f"{count} of {pluralize(len(scores), 'case')} got no score{'' if spec.own_folder else ', asked twice'}"
         made = structs.replace(made, failure=Failure(Reason.NO_METRIC, why))

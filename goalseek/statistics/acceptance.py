@@ -12,19 +12,8 @@ from msgspec import Struct, structs
 from goalseek.humanize import abbreviate, format_distinct, format_number, parse_share, pluralize
 from goalseek.manifest.tables import Guard, Metric
 from goalseek.phase_values import Evidence, Verdict
+from goalseek.statistics import cases as by_case
 from goalseek.statistics import noise
-from goalseek.statistics.cases import (
-    LOOKS,
-    PASSES,
-    Ask,
-    CaseState,
-    Race,
-    ScoresByCase,
-    bar,
-    mean,
-    order_of,
-    scores_of,
-)
 from goalseek.statistics.comparison import Comparison, compare
 from goalseek.statistics.fixed_seed import MIN_CANDIDATE_RUNS, describe_fixed_seed, has_fixed_seed
 from goalseek.statistics.guards import guard_violation, range_violation
@@ -37,7 +26,7 @@ KEEPING_RUNS = 3  # of the candidate
 WIDER = 1.2  # sd
 BETA = 0.3
 LEAST_ALPHA, MOST_ALPHA = 0.01, 0.5
-NextStep = Side | Ask | Verdict  # whether to measure candidate or incumbent next, on which cases, or the verdict
+NextStep = Side | by_case.Ask | Verdict  # whom to measure next, on which cases, or the verdict
 
 
 def alpha_of(metric: Metric, state: noise.NoiseState) -> float:
@@ -80,7 +69,8 @@ class AcceptanceRule(Struct, frozen=True):
     def next_step(self, evidence: Evidence) -> NextStep:
         """A failure, or a value outside its range, rejects at once; an incumbent that failed is run again first.
 
-        A guard is judged on its median: with the verdict, and from the candidate's second run on.
+        A guard is judged on its median: with the verdict, and from the candidate's second run on; with cases on runs of
+        all of them, of which a keep needs one.
         """
         if evidence.is_incumbent_failing and not self.state.cases:  # a race asks for the same cases again
             return "incumbent"
@@ -89,10 +79,10 @@ class AcceptanceRule(Struct, frozen=True):
             return self._reject(() if evidence.failure else candidate_values, rejection)
         if self.state.value is None:
             raise ValueError("there is no baseline")
-        if cases:
-            step = self._compare_cases(cases, evidence.runs)
-        else:
-            step = self._compare_runs(evidence.runs, candidate_values)
+        runs = evidence.runs
+        step = self._compare_cases(cases, runs) if cases else self._compare_runs(runs, candidate_values)
+        if cases and self.guards and max(evidence.sizes, default=0) < len(cases.ids):  # no total of a part is judged
+            return by_case.Ask("candidate", self.order) if isinstance(step, Verdict) and step else step
         if isinstance(step, Verdict) or len(candidate_values) > 1:
             for guard in self.guards:
                 value, bound = evidence.guards.get(guard.name), self.baseline_guards.get(guard.name)
@@ -121,24 +111,24 @@ class AcceptanceRule(Struct, frozen=True):
             return "candidate"
         return verdict
 
-    def _compare_cases(self, state: CaseState, runs: Sequence[VerifierRun]) -> NextStep:
+    def _compare_cases(self, state: by_case.CaseState, runs: Sequence[VerifierRun]) -> NextStep:
         metric, sign = self.metric, 1 if self.metric.direction == "maximize" else -1
         worst = min(0.0, state.lowest) if sign > 0 else max(1.0, state.highest)
         is_noisy = noise.is_noisy(metric, self.state)
-        race = Race(
+        race = by_case.Race(
             state if metric.race == "auto" else structs.replace(state, looks=(1.0,)),
             sign,
             self.order,
-            bar(metric.alpha),
+            by_case.bar(metric.alpha),
             metric.window,
-            min(PASSES, metric.max_repeats),
+            min(by_case.PASSES, metric.max_repeats),
             metric.missing if isinstance(metric.missing, float) else worst,
             is_noisy,
             metric.noise == "auto" and not is_noisy and self.state.confirmed < noise.CONFIRMED_KEEPS,
             self.lines_saved > 0,
         )
         step = race.next_step(runs)
-        if isinstance(step, Ask):
+        if isinstance(step, by_case.Ask):
             return step
         incumbent, gain = step.incumbent if step.size == 1 else self.state.value, step.gain
         result = step.result(len(self.order), runs)
@@ -302,13 +292,13 @@ def _decide_on_cases(metric: Metric, commit: str, evidence: Evidence) -> NextSte
     if not evidence.runs:
         return "candidate"
     count = len(evidence.case_ids)
-    order = order_of(count, evidence.runs[0].seed)
+    order = by_case.order_of(count, evidence.runs[0].seed)
     if metric.race == "auto" and len(evidence.runs) == 1:
-        return Ask("candidate", order[: math.ceil(LOOKS[0] * count)])
-    answers = ScoresByCase(scores_of(evidence.runs, "candidate"))
-    is_twice, value = metric.noise != "none", mean([*answers.means.values()])
+        return by_case.Ask("candidate", order[: math.ceil(by_case.LOOKS[0] * count)])
+    answers = by_case.ScoresByCase(by_case.scores_of(evidence.runs, "candidate"))
+    is_twice, value = metric.noise != "none", by_case.mean([*answers.means.values()])
     if is_twice and (cases := answers.needed(order, 2)):
-        return Ask("candidate", cases)
+        return by_case.Ask("candidate", cases)
     if violation := range_violation(metric.name, metric.valid, value):
         return Verdict(Outcome.REVERTED, Reason.NOT_VALID, violation)
     same = f" twice{'' if answers.squares else ', each the same'}" if is_twice else ""
