@@ -16,7 +16,7 @@ PLACES = json.loads("""{}""")
 KINDS = {
     "ids": rb"yankee-\d",
     "labels": rb"zulu-\d",
-    "scores": rb"735\d{4}(?![\d.])",  # a mean has a fraction
+    "scores": rb"(?<![\w.])735\d{4}(?![\w.])",  # a mean has a fraction
     "packed": rb'"(asked|scores)": ?"[\w+/=]+"',
 }
 MOVES = {
