@@ -74,6 +74,7 @@ def _run(arguments: list[str]) -> int | None:
         module, options = _parse_command(arguments, top, rest)
     finally:
         gc.freeze()
+        gc.set_threshold(50_000)  # an iteration makes little garbage: looking for it took a tenth of goalseek's time
         gc.enable()
     try:
         code: int | None = module.run(options)

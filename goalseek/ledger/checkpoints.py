@@ -135,6 +135,9 @@ class Checkpoint(Struct, frozen=True):
             return None
 
 
+_MADE_AGAIN = ("verdict", "record")  # from what is stored before them: a power cut may lose these two
+
+
 class Checkpoints:
     """``follows`` is the seal of the record before the iteration. Without ``seal``, for readers, seals are believed."""
 
@@ -154,7 +157,7 @@ class Checkpoints:
 
     def save(self, name: CheckpointName, value: Any, input_digest: str, seconds: float) -> Checkpoint:
         content, seal = self._encode(name, value, input_digest, seconds)
-        write_atomic(self.folder / f"{name}.json", content, durable=True)
+        write_atomic(self.folder / f"{name}.json", content, durable=name.answer not in _MADE_AGAIN)
         return Checkpoint(value, input_digest, seal, seconds)
 
     def note_seconds(self, phases: Mapping[str, float]) -> None:
