@@ -228,8 +228,7 @@ def describe_rule(metric: Metric, state: NoiseState) -> str:
     if state.cases:
         sentences = [
             f"{metric.name} is the mean of {len(state.cases.ids)} cases. A change is compared case by case, on a part "
-            f"of them first, and kept if it makes {metric.name} {better}{margin} by more than luck does: "
-            f"{describe_smallest_gain(metric, state)}.",
+            f"of them first, and kept if it makes {metric.name} {better}{margin}, by more than luck would.",
         ]
     elif is_noisy(metric, state):
         sentences = [f"A change is kept if repeated runs show that it makes {metric.name} {better}{margin}."]

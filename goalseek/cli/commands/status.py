@@ -72,7 +72,7 @@ def _lines(summary: Overview, options: Options) -> list[str]:
         text += ", before the verifier or the code changed"
         lines.append(f"  first      {text}")
     if settled:
-        lines.append(f"  settled    {settled.why}; the two numbers are its medians")
+        lines.append(f"  settled    {settled.why}; the two numbers are its medians{settled.left_in_words}")
     if last := standing.last:
         lines.append(f"  last       {last.iteration}: {last.outcome}/{last.reason}, {one_line(last.why)}")
     counts = ", ".join(f"{count} {outcome}" for outcome, count in standing.outcomes.items())
