@@ -222,8 +222,8 @@ class Evidence(Struct, frozen=True):
             return {}
         from statistics import median  # slow to import, and a climb without guards needs none of it
 
-        sizes = zip(self.guard_runs, self.sizes, strict=True)
-        largest = [guards for guards, size in sizes if size == max(self.sizes)]
+        sizes = self.sizes or [0] * len(self.guard_runs)  # none of values that are only compared
+        largest = [guards for guards, size in zip(self.guard_runs, sizes, strict=True) if size == max(sizes)]
         return {name: median([guards[name] for guards in largest]) for name in largest[0]}
 
     @property

@@ -65,7 +65,7 @@ class MetricResult(Struct, frozen=True):
     ``incumbent`` is the median of those of the incumbent's runs that the candidate was compared with. ``needed`` is the
     least ``delta`` that could have been kept, of a candidate that was rejected for its number; None where any could.
     ``unit`` is "s" for a time that goalseek took, else "". If the metric has cases, ``value`` of a candidate that did
-    not run on all is its incumbent's and the mean difference on those that it ran on.
+    not run on all is the sum of its incumbent's and ``delta``, the mean difference, within the scores seen.
     """
 
     name: str

@@ -20,14 +20,14 @@ from goalseek.git.paths import SUBMODULE
 from goalseek.humanize import format_duration, format_number, pluralize
 from goalseek.manifest.loading import ManifestFile, make_log_folders
 from goalseek.manifest.tables import Manifest
-from goalseek.measurement.metric import read_json
+from goalseek.measurement.metric import NoNumber, read_json
 from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.project.opening import open_project
 from goalseek.project.project import Project
 from goalseek.statistics import guards, noise_report
-from goalseek.statistics.cases import smallest_gain
+from goalseek.statistics.cases import CaseState, bar
 from goalseek.statistics.noise import cost_of_deciding, median
-from goalseek.values import Finding, Reason, StopReason, VerifierRun
+from goalseek.values import Finding, Level, Reason, StopReason, VerifierRun
 
 LEAST_GIT = (2, 38)
 _NEEDED = ("repository", "globs", "number", "committed")  # before anything is said of the trial
@@ -221,13 +221,17 @@ def describe_numbers(
 
 def _check_cases(project: Project, subject: measurements.Target) -> Iterator[Finding]:
     """Whether the verifier answers only what it is asked, whether the cases' mean is the number, what they can show."""
-    metric, known = subject.config.manifest.metric, project.standing.noise.cases
-    count, mean = len(known.ids if known else subject.case_ids), subject.known[-1].value
-    if metric.query and not subject.known[-1].before:
-        shown = (measurements.trial_folder(project) / "metrics.json").read_text("utf-8", "replace")
-        number = read_json(metric, shown, is_lines=metric.path.endswith(".jsonl"))
-        if not math.isclose(number, mean, rel_tol=1e-6, abs_tol=1e-9):
+    metric, pinned = subject.config.manifest.metric, project.standing.noise.cases
+    state = CaseState(subject.case_ids) if subject.case_ids or not pinned else pinned
+    count, mean = len(state.ids), subject.known[-1].value
+    own_file = measurements.trial_folder(project) / "measurements" / "1" / metric.path
+    if metric.query and own_file.is_file() and not subject.known[-1].before:
+        try:
+            number = read_json(metric, own_file.read_text("utf-8", "replace"), metric.path.endswith(".jsonl"))
             text = f"the mean of the {count} cases is {format_number(mean)}, and query gives {format_number(number)}"
+        except NoNumber as error:
+            number, text = math.nan, str(error)
+        if not math.isclose(number, mean, rel_tol=1e-6, abs_tol=1e-9):
             yield Finding("wrong", text, "correct metric.cases, or take metric.query out", "cases")
     if metric.race == "auto":
         asked = tuple(range(min(ASKED, count)))
@@ -240,12 +244,18 @@ def _check_cases(project: Project, subject: measurements.Target) -> Iterator[Fin
         elif len(scores.unpacked()) > len(asked):
             remedy = "one that heeds $GOALSEEK_CASES costs a third: goalseek help cases"
             yield Finding("note", f"{text}answers all: each candidate costs a full run", remedy, "cases")
+        elif state is pinned and pinned.looks == (1.0,):
+            yield Finding("note", f"{text}answers these alone; the baseline knew no race", "goalseek baseline", "cases")
         else:
             yield Finding("good", f"{text}answers these alone", place="cases")
-    least = format_number(100 * smallest_gain(count, metric.alpha), digits=2)
-    text = f"{pluralize(count, 'case')}: the least gain to show is {least} points if a change alters one answer in ten"
-    remedy = "with fewer than 100, about half of the keeps are luck: add cases, or a [holdout]"
-    yield Finding("note", text, remedy, "cases") if count < FEW else Finding("good", text, place="cases")
+    least = state.smallest_gain(metric.alpha)
+    size = f"{format_number(100 * least, digits=2)} points" if state.is_share else format_number(least, digits=2)
+    text = f"{pluralize(count, 'case')}: the least gain to show is {size} if a change alters one answer in ten"
+    if count < bar(metric.alpha) ** 2:
+        text = f"no change can be kept on {pluralize(count, 'case')}"
+    level: Level = "wrong" if count < bar(metric.alpha) ** 2 else "note" if count < FEW else "good"
+    remedy = "with fewer than 100, about half of the keeps are luck: add cases, or a [holdout]" if count < FEW else ""
+    yield Finding(level, text, remedy, "cases")
 
 
 def _check_unchanged(

@@ -3,6 +3,7 @@
 Every run is recorded as it is made, so a killed ablation, or the same one again, makes only the missing runs.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from itertools import takewhile
@@ -167,5 +168,5 @@ class _Comparison:
         noise, metric = self._project.standing.noise, self._config.manifest.metric
         values = [(before.value, after.value) for before, after in pairs]
         difference = settle(metric.direction, values, noise.all_positive, metric.unit)
-        sd = noise.cases.sd if noise.cases else None
+        sd = math.sqrt(noise.cases.noise / len(noise.cases.ids)) if noise.cases else None
         return difference, standard_errors(metric.direction, values, noise.pairs, noise.all_positive, sd)

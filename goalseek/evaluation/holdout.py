@@ -85,7 +85,7 @@ def look_at_holdout(project: Project, config: Config, is_end: bool) -> None:
             record = structs.replace(begun, seconds=0.0, reason="failed", why=why)
         else:
             gap, why = _compare_gains(standing, side, number.value, manifest.metric.unit)
-            if count := len(run.evidence.case_ids):
+            if (count := len(run.evidence.case_ids)) and standing.noise.cases and standing.noise.cases.is_share:
                 likely = format_number(SPREAD / math.sqrt(count), digits=2)
                 why += f"; of a gain on {pluralize(count, 'case')} the standard error is about {likely}"
             figures = {"value": number.value, "gap": gap, "seconds": number.seconds}

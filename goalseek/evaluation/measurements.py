@@ -154,7 +154,8 @@ def measure_in_turn(project: Project, trees: Iterable[Target], asked_by: str = "
         ids = known.ids if known else target.case_ids
         cases = target.cases or order_of(len(ids), target.seed)
         spec = MeasurementSpec(target.tree, target.seed, iteration, role=role, own_folder=target.own_folder)
-        spec = structs.replace(spec, case_ids=ids, cases=cases)
+        missing = known.missing_score(target.config.manifest.metric) if known else None
+        spec = structs.replace(spec, case_ids=ids, cases=cases, missing=missing)
         ruler = (target.ruler, target.baseline_tree, target.baseline_seconds)
         verifier = project.verifier(target.config, *ruler, target.bench)
         run = TreeRun(target, add_measurement(verifier, spec, Evidence(), folder))

@@ -23,7 +23,7 @@ from goalseek.records import IterationRecord
 from goalseek.statistics.cases import order_of
 from goalseek.statistics.guards import guard_violation, range_violation
 from goalseek.statistics.noise import NoiseState, scale_of, spread
-from goalseek.values import CommandRun, Reason, VerifierRun
+from goalseek.values import CommandRun, Reason
 
 How = Literal["equal", "within", "differs"]
 REPEATABILITY = 2.8  # sd of one run: two runs of the same code differ by less 19 times in 20 (ISO 5725)
@@ -99,7 +99,9 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
 
     target = pinned_target(standing, config, record.tree_hash)
     target = structs.replace(target, iteration=record.iteration, seed=last_run.seed if last_run else None)
-    target = structs.replace(target, cases=_asked_cases(standing, record, last_run))
+    asked = last_run.cases.unpacked() if last_run and last_run.cases else {}
+    order = order_of(len(standing.noise.cases.ids), record.runs[0].seed) if asked and standing.noise.cases else ()
+    target = structs.replace(target, cases=tuple(case for case in order if case in asked))
     runs = measure_in_turn(project, (target, target))
     evidence = next(runs).evidence
     verify, noise = evidence.verify, standing.noise
@@ -123,14 +125,6 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
         round(sum(command.seconds for command in verify), 6),
         reproduction,
     )
-
-
-def _asked_cases(standing: Standing, record: IterationRecord, run: VerifierRun | None) -> tuple[int, ...]:
-    """The cases of a run in the order in which it was asked; empty for all."""
-    if not (standing.noise.cases and run and run.cases):
-        return ()
-    scores = run.cases.unpacked()
-    return tuple(case for case in order_of(len(standing.noise.cases.ids), record.runs[0].seed) if case in scores)
 
 
 def _reproduce(

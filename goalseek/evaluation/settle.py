@@ -20,8 +20,7 @@ from goalseek.project.config import Config
 from goalseek.project.limits import seconds_left
 from goalseek.project.progress import pairs_to_settle
 from goalseek.project.project import Project
-from goalseek.records import IterationRecord, SettleRecord
-from goalseek.statistics.cases import share_left
+from goalseek.records import SettleRecord
 from goalseek.statistics.intervals import PAIRS, settle
 from goalseek.values import Outcome, Phase, Reason, StopReason, Usage
 
@@ -137,17 +136,20 @@ def _settle(project: Project, config: Config, count: int) -> None:
 
 
 def _left_of(project: Project, difference: float) -> float | None:
-    """What is left of the settled difference after the luck of the cases; None if the kept changes tell nothing."""
-    standing, kept = project.standing, list[IterationRecord]()
+    """What is left of the settled difference after the luck of the cases, an estimate; None if no change tells.
+
+    A kept change's gain is one of many, and counts for 1 - 1/T² of itself (James and Stein's shrinkage, 1961).
+    """
+    standing, gains, left = project.standing, 0.0, 0.0
     assert standing.origin
     for record in project.ledger.history.newest_iterations():
         if record.iteration <= standing.origin.iteration:
             break
-        if record.outcome == Outcome.KEPT and record.iteration not in standing.taken_back:
-            kept.append(record)
-    gains = [(record.metric.delta or 0.0, record.metric.cases.t) for record in kept if record.metric.cases]
-    share = share_left(gains)
-    return None if share is None else share * difference
+        is_change = record.outcome == Outcome.KEPT and record.taken_back is None
+        cases, gain = record.metric.cases, record.metric.delta or 0.0
+        if is_change and record.iteration not in standing.taken_back and cases and cases.t:
+            gains, left = gains + gain, left + gain * max(0.0, 1 - 1 / cases.t**2)
+    return difference * left / gains if gains > 0 else None
 
 
 def _seconds_of_pair(standing: Standing) -> float:

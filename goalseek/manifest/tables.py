@@ -170,7 +170,8 @@ class Metric(Reading, frozen=True, kw_only=True):
     max_repeats: form.Repeats = 8
     """How many runs a candidate gets at most, if runs are repeated. Example: `max_repeats = 12`"""
     alpha: form.Alpha = None
-    """The chance of keeping a change that does nothing; `auto` learns it from the kept changes, within 0.01 and 0.5.
+    """The chance of keeping a change that does nothing; `auto` learns it from the kept changes, within 0.01 and 0.5;
+    with `cases` it is 0.05.
     Example: `alpha = 0.05`"""
     window: form.Positive = 30
     """The age, in runs of the verifier, up to which a run of the incumbent counts in a comparison.
@@ -186,8 +187,8 @@ class Metric(Reading, frozen=True, kw_only=True):
     """Whether a candidate is measured on more and more of the `cases`, until it lies behind: `auto` if the verifier
     answers only what the file `$GOALSEEK_CASES` asks. Example: `race = "off"`"""
     missing: Literal["worst", "fail"] | float = "worst"
-    """What a case counts for which a candidate has no score, asked twice: a number, or the `worst` score so far;
-    `fail` rejects the candidate. Example: `missing = 0.0`"""
+    """What a case counts for which a candidate has no score, asked twice: a number, or the `worst` of 0, 1 and all
+    scores so far; `fail` rejects the candidate. Example: `missing = 0.0`"""
     examples: form.Count = None
     """How many examples a fixed evaluation set has; goalseek reports a gain that luck reaches on so many.
     Example: `examples = 500`"""

@@ -47,7 +47,7 @@ class MeasurementSpec(Struct, frozen=True):
     """``role`` is shown instead of ``side``. The command ``own_folder`` finds no earlier command's file to read.
 
     ``case_ids`` is the table of cases, ``cases`` are the positions of those to ask; empty for all that there are.
-    ``so_far`` is shown beside it.
+    ``so_far`` is shown beside it. A case without a score counts as ``missing``; if that is None, it stays without one.
     """
 
     tree: str
@@ -59,6 +59,7 @@ class MeasurementSpec(Struct, frozen=True):
     case_ids: tuple[str, ...] = ()
     cases: tuple[int, ...] = ()
     so_far: str = ""
+    missing: float | None = None
 
 
 def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidence, run_folder: Path) -> Evidence:
@@ -129,9 +130,14 @@ def _ask_again(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: 
         run = structs.replace(run, cases=CaseScores.of(scores), value=_mean(scores), seconds=seconds)
     count = sum(score is None for score in scores.values())
     is_strict = verifier.manifest.metric.missing == "fail" and spec.side == "candidate" and not spec.role
-    if not made.failure and (count > max(1, MOST_MISSING * len(scores)) or (count and is_strict) or run.value is None):
+    if not made.failure and (
+        count > max(1, MOST_MISSING * len(case_ids)) or (count and is_strict) or run.value is None
+    ):
         why = f"{count} of {pluralize(len(scores), 'case')} got no score{'' if spec.own_folder else ', asked twice'}"
         made = structs.replace(made, failure=Failure(Reason.NO_METRIC, why))
+    elif count and spec.missing is not None:
+        scores = {case: spec.missing if score is None else score for case, score in scores.items()}
+        run = structs.replace(run, cases=CaseScores.of(scores), value=_mean(scores))
     if made.failure:
         return structs.replace(made, runs=(structs.replace(run, value=None, cases=None),), guard_runs=())
     return structs.replace(made, runs=(run,))
@@ -375,7 +381,7 @@ class _Trial:
         self.case_ids = () if spec.case_ids else tuple(scores)
         ids = spec.case_ids or self.case_ids
         if unknown := scores.keys() - set(ids):
-            why = f"{metric.path} has cases that the baseline did not have: {abbreviate(sorted(unknown))}"
+            why = f"{metric.path} has {pluralize(len(unknown), 'case')} that the baseline did not have"
             raise NoNumber(Reason.NO_METRIC, f"{metric.name}: {why}")
         unasked = [scores.get(name) for name in set(ids).difference(ids[case] for case in spec.cases)]
         # Some verifiers answer all, whatever they are asked; others have null for what they are not asked.

@@ -104,12 +104,12 @@ def find_cases(metric: Metric, document: Any) -> dict[str, float | None]:
         if not is_id or _SURROGATE.search(str(name)):
             raise _no_metric(metric, f"{json.dumps(name)[:80]} is no id of a case: a number, or one line of text")
         name = str(name)
-        if name in scores:
-            raise _no_metric(metric, f"{metric.path} has the case {name[:80]!r} twice")
+        if name in scores:  # places are told, not ids: agents read the sentence
+            raise _no_metric(metric, f"{metric.path} has the id of case {len(scores) + 1} twice")
         score = int(score) if isinstance(score, bool) else score
-        scores[name] = None if score is None else to_finite(f"case {name[:80]}", score)
+        scores[name] = None if score is None else to_finite(f"the score of case {len(scores) + 1}", score)
         if abs(scores[name] or 0.0) > MOST_SCORE:
-            raise _no_metric(metric, f"case {name[:80]}: {score} is beyond {MOST_SCORE:g}")
+            raise _no_metric(metric, f"the score of case {len(scores)} is beyond {MOST_SCORE:g}")
     return scores
 
 

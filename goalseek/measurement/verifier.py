@@ -40,7 +40,7 @@ class Verifier(Struct, frozen=True):
 
     ``baseline_seconds`` are wall times by command, for ``timeout = "auto"``; empty for the baseline itself.
     ``refuse_changed`` raises GoalseekError if a source of the ruler outside the repository is not as it was pinned.
-    ``turn`` is called with role and number of a run that begins, and what is known before it. ``slot`` counts from 0.
+    ``turn`` is called with role and number of a run that begins, and what is known. ``slot`` counts benches from 0.
     """
 
     manifest: Manifest

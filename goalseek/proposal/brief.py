@@ -19,7 +19,6 @@ from goalseek.measurement.verifier import timeout_of
 from goalseek.phase_values import Ahead, Context, PastIteration
 from goalseek.project.limits import budgets_of
 from goalseek.proposal.past_tries import Archive, count_json_bytes, open_ideas, rank_rejected, read_crashes
-from goalseek.statistics.cases import smallest_gain
 from goalseek.statistics.guards import describe_bounds, format_range
 from goalseek.statistics.noise import NoiseState, is_noisy, scale_of, spread
 from goalseek.statistics.noise_report import POWER
@@ -259,7 +258,7 @@ def describe_smallest_gain(metric: Metric, state: NoiseState) -> str:
     """For an author who looks for it before the measurement."""
     least = parse_share(metric.min_delta, abs(state.value or 0.0))
     if state.cases:
-        return f"{max(least, smallest_gain(len(state.cases.ids), metric.alpha)):.2g} if it alters one answer in ten"
+        return f"{max(least, state.cases.smallest_gain(metric.alpha)):.2g} if it alters one answer in ten"
     sd = _sd_in_units(metric, state) if is_noisy(metric, state) else 0.0
     if sd == 0:
         return f"{least:.2g}" if least else "any"

@@ -36,18 +36,17 @@ def alpha_of(metric: Metric, state: noise.NoiseState) -> float:
     return min(MOST_ALPHA, max(LEAST_ALPHA, (0.2 + 1.5 * state.kept) / (5 + state.tested)))
 
 
-def rejection_of(
-    metric: Metric, guards: Sequence[Guard], evidence: Evidence, is_partial: bool = False
-) -> tuple[str, str] | None:
+def rejection_of(metric: Metric, guards: Sequence[Guard], evidence: Evidence, count: int = 0) -> tuple[str, str] | None:
     """Reason and sentence if no comparison counts: a failure, or a value outside its range on any run.
 
-    ``is_partial``: the values are of some of the cases, and may lie outside.
+    With ``count`` cases the metric's range is that of their mean, and guards are judged on runs of all of them.
     """
     if evidence.failure:
         return evidence.failure.reason, evidence.failure.why
-    values = [] if is_partial else noise.values_of(evidence.runs, "candidate")
+    values = [] if count else noise.values_of(evidence.runs, "candidate")
     checks = [(metric.name, metric.valid, value) for value in values]
-    checks += [(guard.name, guard.valid, run[guard.name]) for run in evidence.guard_runs for guard in guards]
+    rows = [row for row, size in zip(evidence.guard_runs, evidence.sizes, strict=False) if not count or size == count]
+    checks += [(guard.name, guard.valid, row[guard.name]) for row in rows for guard in guards]
     why = next(filter(None, (range_violation(*check) for check in checks)), None)
     return (Reason.NOT_VALID, why) if why else None
 
@@ -75,7 +74,7 @@ class AcceptanceRule(Struct, frozen=True):
         if evidence.is_incumbent_failing and not self.state.cases:  # a race asks for the same cases again
             return "incumbent"
         cases, candidate_values = self.state.cases, noise.values_of(evidence.runs, "candidate")
-        if rejection := rejection_of(self.metric, self.guards, evidence, cases is not None):
+        if rejection := rejection_of(self.metric, self.guards, evidence, len(cases.ids) if cases else 0):
             return self._reject(() if evidence.failure else candidate_values, rejection)
         if self.state.value is None:
             raise ValueError("there is no baseline")
@@ -113,7 +112,6 @@ class AcceptanceRule(Struct, frozen=True):
 
     def _compare_cases(self, state: by_case.CaseState, runs: Sequence[VerifierRun]) -> NextStep:
         metric, sign = self.metric, 1 if self.metric.direction == "maximize" else -1
-        worst = min(0.0, state.lowest) if sign > 0 else max(1.0, state.highest)
         is_noisy = noise.is_noisy(metric, self.state)
         race = by_case.Race(
             state if metric.race == "auto" else structs.replace(state, looks=(1.0,)),
@@ -122,7 +120,6 @@ class AcceptanceRule(Struct, frozen=True):
             by_case.bar(metric.alpha),
             metric.window,
             min(by_case.PASSES, metric.max_repeats),
-            metric.missing if isinstance(metric.missing, float) else worst,
             is_noisy,
             metric.noise == "auto" and not is_noisy and self.state.confirmed < noise.CONFIRMED_KEEPS,
             self.lines_saved > 0,
@@ -274,7 +271,7 @@ class AcceptanceRule(Struct, frozen=True):
 
 def decide_on_baseline(metric: Metric, guards: Sequence[Guard], commit: str, evidence: Evidence) -> NextStep:
     """A failure or an invalid value rejects at once; else as many runs as tell whether they differ."""
-    if rejection := rejection_of(metric, guards, evidence, metric.cases is not None):
+    if rejection := rejection_of(metric, guards, evidence, len(evidence.case_ids)):
         return Verdict(Outcome.REVERTED, *rejection)
     if metric.cases is not None:
         return _decide_on_cases(metric, commit, evidence)

@@ -11,8 +11,8 @@ case differently from run to run, t = 1 means four runs of both on all cases, ma
 * e = half the mean squared difference of successive answers of the same code to the same case. v = Σd²/m for m cases
   run. p = min(0.9 v, e (1/k + mean of 1/|own|)), with k runs of the candidate and |own| incumbent scores of the case.
   share = (v - p + min(p, 2e/4)) / v. t = (m/n) · share, and 1 after four full runs.
-* Line: z·t - h·share·(1 - t), h = 0.5; z = Φ⁻¹(1 - alpha), alpha = 0.05, fixed: a learned one settled near its cap,
-  and bought nothing. At 0.35 gains and false keeps both rise. There is no continuity correction.
+* Line: z·t - h·share·(1 - t), h = 0.5; z = Φ⁻¹(1 - alpha), alpha = 0.05 if the manifest has none: a learned one settled
+  near its cap, and bought nothing. At 0.35 gains and false keeps both rise. There is no continuity correction.
 * Scores of the incumbent: the last eight of each case, none older than 30 full runs where the verifier is noisy. After
   a noisy keep its first run is left out, as it was selected, and fresh ones are asked for only on the cases that the
   next race needs.
@@ -27,6 +27,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, structs
 
 from goalseek.case_scores import CaseScores
+from goalseek.manifest.tables import Metric
 from goalseek.values import CaseResult, Side, VerifierRun, short_digest
 
 PASSES = 4  # full runs of both, where the same code answers differently
@@ -79,21 +80,29 @@ class CaseState(Struct, frozen=True):
         """Whether all scores lie between 0 and 1, so that hundredths are points."""
         return self.lowest >= 0 and self.highest <= 1
 
+    def smallest_gain(self, alpha: float | None) -> float:
+        """The least gain that shows if a change moves a tenth of the scores from one end to the other."""
+        return bar(alpha) * math.sqrt(CHURN / len(self.ids)) * (self.highest - self.lowest)
+
+    def missing_score(self, metric: Metric) -> float:
+        if isinstance(metric.missing, float):
+            return metric.missing
+        return self.lowest if metric.direction == "maximize" else self.highest
+
     @property
     def noise(self) -> float:
         """e, the variance of one answer."""
         return self.squares / (2 * self.repeats) if self.repeats else 0.0
 
-    @property
-    def sd(self) -> float:
-        """Of the mean of one run on all cases."""
-        return math.sqrt(self.noise / len(self.ids))
-
     def with_runs(self, runs: Sequence[VerifierRun]) -> CaseState:
         """Those of the incumbent count from now on as its own, of a candidate only as repeats of its own."""
         fresh, mine = scores_of(runs, "incumbent"), ScoresByCase(scores_of(runs, "candidate"))
-        before = [run.scores for run in self.own] if fresh else []
-        old, now = ScoresByCase(before), ScoresByCase(before + fresh)
+        missing, last = {case for run in fresh for case in run.unpacked()}, dict[int, float | None]()
+        for run_before in reversed(self.own if missing else ()):
+            scores = run_before.scores.unpacked()
+            last.update((case, scores[case]) for case in missing & scores.keys() if scores[case] is not None)
+            missing -= last.keys()
+        now = ScoresByCase([CaseScores.of(last), *fresh])
         own, asked = list(self.own), self.asked
         seen = [self.lowest, self.highest]
         for run in runs:
@@ -106,8 +115,8 @@ class CaseState(Struct, frozen=True):
             self,
             own=tuple(own[-MAX_OWN_RUNS:]),
             asked=asked,
-            squares=self.squares + mine.squares + now.squares - old.squares,
-            repeats=self.repeats + mine.repeats + now.repeats - old.repeats,
+            squares=self.squares + mine.squares + now.squares,
+            repeats=self.repeats + mine.repeats + now.repeats,
             lowest=min(seen),
             highest=max(seen),
         )
@@ -124,19 +133,15 @@ class CaseState(Struct, frozen=True):
 
 
 class ScoresByCase:
-    """The scores of one code, oldest first, and the squared differences of successive ones.
+    """The scores of one code, oldest first, and the squared differences of successive ones."""
 
-    A case without a score counts as ``missing``, or as answered by nothing if that is None.
-    """
-
-    def __init__(self, runs: Iterable[CaseScores], missing: float | None = None) -> None:
+    def __init__(self, runs: Iterable[CaseScores]) -> None:
         self.scores: defaultdict[int, list[float]] = defaultdict(list)
         self.asked = Counter[int]()
         self.squares, self.repeats = 0.0, 0
         for run in runs:
             for case, score in run.unpacked().items():
                 self.asked[case] += 1
-                score = missing if score is None else score
                 if score is None:
                     continue
                 if scores := self.scores[case]:
@@ -209,7 +214,7 @@ class Pairing(Struct, frozen=True):
 
     @property
     def is_ahead(self) -> bool:
-        return self.size == 1 and self.evidence >= self.z
+        return self.size == 1 and self.gain > 0 and self.evidence >= self.z
 
 
 class Race(Struct, frozen=True):
@@ -225,7 +230,6 @@ class Race(Struct, frozen=True):
     z: float
     window: int
     passes: int
-    missing: float
     is_noisy: bool
     confirms: bool
     waits: bool
@@ -234,7 +238,7 @@ class Race(Struct, frozen=True):
         """The next run, or the comparison that decides."""
         order, state, count = self.order, self.state, len(self.order)
         first = next((index for index, run in enumerate(runs) if run.of == "candidate"), len(runs))
-        mine = ScoresByCase(scores_of(runs, "candidate"), self.missing)
+        mine = ScoresByCase(scores_of(runs, "candidate"))
         is_noisy = self.is_noisy or mine.squares > 0
         oldest = state.asked - self.window * count
         known = [run.scores for run in state.own if not is_noisy or run.at > oldest]
@@ -313,16 +317,6 @@ def mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def share_left(kept: Sequence[tuple[float, float]]) -> float | None:
-    """The share of the kept changes' gains that is left after the luck of the cases, by gain and T of each.
-
-    An estimate: a gain is one of many, and counts for 1 - 1/T² of itself (James and Stein's shrinkage, 1961).
-    """
-    gains = math.fsum(gain for gain, _ in kept)
-    left = math.fsum(gain * max(0.0, 1 - 1 / t**2) for gain, t in kept if t)
-    return left / gains if gains > 0 else None
-
-
 def compare_cases(state: CaseState, runs: Sequence[VerifierRun]) -> dict[int, tuple[float, float]]:
     """Mean scores of incumbent and candidate on each case that both answered, after ``runs`` at this state."""
     own = ScoresByCase([run.scores for run in state.own] + scores_of(runs, "incumbent")).means
@@ -353,11 +347,6 @@ class CaseHistory:
 
 def scores_of(runs: Iterable[VerifierRun], side: str) -> list[CaseScores]:
     return [run.cases for run in runs if run.of == side and run.cases]
-
-
-def smallest_gain(count: int, alpha: float | None) -> float:
-    """The least gain that shows on so many cases, for scores between 0 and 1, if a change alters a tenth of them."""
-    return bar(alpha) * math.sqrt(CHURN / count)
 
 
 def bar(alpha: float | None) -> float:

@@ -180,7 +180,7 @@ class NoiseState(Struct, frozen=True):
         return self.benches, self.host
 
     def under(self, setting: Setting) -> NoiseState:
-        """Without level and spread if the setting is another: neither need be the same there."""
+        """Without level and spread if the setting is another, where they may differ; scores of cases stay."""
         if setting == self.setting:
             return self
         benches, host = setting
@@ -253,7 +253,8 @@ class NoiseState(Struct, frozen=True):
         cases = before.with_runs(runs)
         has_difference = cases.squares > before.squares
         if has_difference and not self.differed:
-            cases = structs.replace(cases, own=cases.own[len(before.own) :])
+            fresh = sum(run.of == "incumbent" and run.cases is not None for run in runs)
+            cases = structs.replace(cases, own=cases.own[len(cases.own) - fresh :])
         return structs.replace(
             self,
             clock=self.clock + len(runs),
@@ -310,8 +311,8 @@ def cost_of_deciding(manifest: Manifest, has_differed: bool, seconds: float) -> 
     metric, each = manifest.metric, format_duration(seconds)
     if metric.cases:
         part = "half" if has_differed else "third"
-        some = "" if metric.race == "off" else f"about a {part} of one where the verifier heeds $GOALSEEK_CASES, else "
-        text = f"the baseline takes 2 runs, {each} each; a candidate {some}one run or more"
+        some = "" if metric.race == "off" else f"about a {part} of a run if the verifier heeds $GOALSEEK_CASES, else "
+        text = f"the baseline takes 2 runs, {each} each; a candidate {some}a full one"
     elif metric.noise == "none":
         text = f"one run a candidate, {each}, decided by plain comparison"
     elif has_differed or metric.noise == "always":

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from case_projects import WOBBLING, asked, cases_project, part, spoil, unpacked
+from case_projects import WOBBLING, asked, cases_project, part, right, spoil, unpacked
 from project import Project, home
 
 from goalseek.statistics.cases import CaseState, order_of
@@ -91,10 +91,11 @@ def test_a_change_without_an_effect_does_not_earn_its_place(tmp_path: Path, nois
 
 def test_without_pairs_of_runs_the_noise_of_the_answers_says_how_sure_a_difference_is() -> None:
     state = CaseState(tuple(map(str, range(100))), squares=8.0, repeats=400)
-    assert state.sd == pytest.approx(0.01)
+    sd = math.sqrt(state.noise / len(state.ids))
+    assert sd == pytest.approx(0.01)
     pairs = [(0.5, 0.51), (0.5, 0.5)]
-    assert standard_errors("maximize", pairs, (), False, state.sd) == pytest.approx(0.5)
-    assert standard_errors("maximize", pairs, (), False, CaseState(("a",)).sd) == math.inf
+    assert standard_errors("maximize", pairs, (), False, sd) == pytest.approx(0.5)
+    assert standard_errors("maximize", pairs, (), False, CaseState(("a",)).noise) == math.inf
 
 
 def test_what_goes_home_is_measured_on_all_cases(climbed: Project) -> None:
@@ -114,3 +115,14 @@ def test_settling_measures_all_cases(tmp_path: Path) -> None:
     measured = [record for record in project.records() if record["kind"] == "measurement"]
     assert {len(unpacked(record)) for record in measured} == {16}
     project.check("audit")
+
+
+def test_what_is_left_of_a_gain_leaves_out_what_was_taken_back(tmp_path: Path) -> None:
+    project = cases_project(tmp_path / "repository", right(*range(8)), right(*range(16)), metric={"race": "off"})
+    project.climb("iterate", "-n", "2")
+    project.check("revert", "2")
+    printed = project.check("settle")
+    (record,) = (record for record in project.records() if record["kind"] == "settle")
+    assert (record["cases"], record["difference"], len(record["pairs"])) == (16, 0.5, 1)
+    assert record["left"] == pytest.approx(0.5 * (1 - 1 / 8), abs=1e-5)  # T² is 8
+    assert "about 0.44 of it is left after the luck of the cases, an estimate" in printed

@@ -503,6 +503,7 @@ def test_alpha_is_the_dial() -> None:
     assert (strict.tries(strict.changed(2)).reason, loose.tries(loose.changed(2)).reason) == ("within_noise", "better")
     assert strict.verdicts[-1].why.endswith("T is 1.41, needed 1.64")
     assert strict.verdicts[-1].needed == pytest.approx(1.644854 * math.sqrt(2) / COUNT)
+    assert climb(Verifier(HALF), alpha=0.5).tries(HALF).reason == "tie"
     assert (bar(None), bar(0.35)) == pytest.approx((1.644854, 0.385320), abs=1e-6)
 
 
@@ -526,6 +527,11 @@ def test_guards_are_judged_on_runs_of_all_cases_and_so_is_the_valid_range() -> N
         verdict = rule.next_step(evidence.plus(Evidence((case_run("candidate", better),), ({"size": size},))))
         assert isinstance(verdict, Verdict) and verdict.reason == reason
         assert verdict.value == sum(better.values()) / COUNT
+    bounded = (Guard(name="size", max=50.0, valid=(20.0, 60.0)),)
+    least = AcceptanceRule(made.metric, bounded, {}, made.state, 0, made.order)
+    assert isinstance(least.next_step(Evidence((parts[0],), ({"size": 9.0},))), Ask)
+    out_of_range = least.next_step(evidence.plus(Evidence((case_run("candidate", better),), ({"size": 9.0},))))
+    assert isinstance(out_of_range, Verdict) and out_of_range.reason == "not_valid"
     part = case_run("candidate", dict.fromkeys(made.order[:5], 1.0))
     assert isinstance(rule.next_step(Evidence((part,), ({"size": 1.0},))), Ask)
     made_whole = climb(Verifier(HALF), valid=(0.0, 0.9)).tries(dict.fromkeys(range(COUNT), 1.0))

@@ -83,6 +83,9 @@ class CaseSession:
         if missing := [case for case, score in scores.items() if score is None]:
             more = self.verifier(side, missing)
             scores.update({case: more.get(case) for case in missing})
+        if side == "candidate" and self.state.cases:
+            counts = self.state.cases.missing_score(self.metric)
+            scores = {case: counts if score is None else score for case, score in scores.items()}
         return case_run(side, scores, self.seed(number), self.start)
 
     def seed(self, number: int) -> int:

@@ -29,9 +29,9 @@ def verify(
     benches, host = iteration.lanes.pool.setting
     own_setting = setting_of(benches, host)
     lines_saved = change.lines_removed - change.lines_added
-    case_ids = standing.noise.cases.ids if standing.noise.cases else ()
-    sees = {command.name: command.sees for command in manifest.commands}
-    names_cases = sees[manifest.metric.command] == "candidate"
+    state = standing.noise.cases
+    case_ids = state.ids if state else ()
+    names_cases = manifest.metric.command in [one.name for one in manifest.commands if one.sees == "candidate"]
     order = order_of(len(case_ids), iteration.seed(attempt.runs + 1))
 
     def next_run(evidence: Evidence) -> Callable[[], Evidence] | Verdict:
@@ -49,7 +49,8 @@ def verify(
         bench: BenchName = "a" if side == "candidate" else "b"
         tree = candidate.tree if side == "candidate" else incumbent.tree
         seed = iteration.seed(attempt.runs + len(evidence.runs) + 1)
-        spec = MeasurementSpec(tree, seed, iteration.number, side, case_ids=case_ids, cases=cases, so_far=so_far)
+        missing = state.missing_score(manifest.metric) if state and side == "candidate" else None
+        spec = MeasurementSpec(tree, seed, iteration.number, side, "", "", case_ids, cases, so_far, missing)
 
         def measure() -> Evidence:
             verifier = project.verifier(iteration.config, standing.ruler, baseline.tree, baseline.seconds, bench)
