@@ -34,6 +34,8 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
     names = [command.name for command in manifest.verify]
     yield from _check_repeats("verify", "name", names, "is taken; give it a name of its own")
     yield from _check_reading(("metric",), manifest.metric, manifest)
+    if isinstance(manifest.metric.missing, float) and abs(manifest.metric.missing) > 1e38:
+        yield ("metric", "missing"), "is no score: those lie between -1e38 and 1e38"
     for key in ("race", "missing"):
         if manifest.metric.cases is None and getattr(manifest.metric, key) not in ("auto", "worst"):
             yield ("metric", key), "has no use without cases"

@@ -214,6 +214,7 @@ def test_paths_that_lie_in_each_other_are_refused(tmp_path: Path, more: str, sai
             "line :5: metric.missing: should be 'worst', 'fail' or a number",
         ),
         ('"accuracy" }', '"accuracy", missing = nan, cases = "@" }', "line :5: metric.missing: "),
+        ('"accuracy" }', '"accuracy", missing = -1e200, cases = "@" }', "line :5: metric.missing: is no score: those"),
         ('query = "accuracy" }', 'source = "wall", cases = "@" }', "line :5: metric.cases: are read from JSON: leave"),
         ('query = "accuracy" }', "regex = '(.)', cases = \"@\" }", "line :5: metric.regex: has no use beside cases"),
         ('"accuracy" }', '"accuracy", cases = "results[" }', "line :5: metric.cases: 'results[' is not JMESPath: Inc"),
