@@ -51,11 +51,11 @@ class Screen(Live):
         super().__init__(console=console, refresh_per_second=2, transient=True, redirect_stderr=sys.stderr.isatty())
 
     def start(self, refresh: bool = True) -> None:
+        if signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL:  # before it draws: ^Z may come at once
+            signal.signal(signal.SIGTSTP, self._suspend)
         self._echo_off()  # typed characters would appear inside the panel
         with suppress(OSError):
             super().start(refresh)
-        if signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL:
-            signal.signal(signal.SIGTSTP, self._suspend)
 
     def stop(self) -> None:
         if signal.getsignal(signal.SIGTSTP) == self._suspend:
