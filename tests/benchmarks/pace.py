@@ -19,7 +19,7 @@ each size: its cheapest case.
     long      iteration 10,000 beside iteration 10, after records of one iteration under other numbers
     bench     a second bench in a repository of 50,000 files, and whether its files are clones (``ioctl FICLONE``)
     parallel  candidates decided by four agents and four benches that sleep a second each, beside one of each
-    start     wall time of quick commands over ``python -c pass``
+    start     wall time of quick commands over ``python -c pass``, with bytecode, as after an install
 
 Without --labloop the rows have no rival. Wall times mean something on an idle machine only, CPU and counts on any.
 """
@@ -415,6 +415,9 @@ def start(bounds: Bounds) -> Iterator[Row]:
     commands = {"--help": 30, "status": 80, "log --last 20": 80}
     asked = {name: [sys.executable, "-m", "goalseek", *name.split()] for name in commands}
     asked["python -c pass"] = [sys.executable, "-c", "pass"]
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    for words in asked.values():
+        cost(words, folder)
     taken: dict[str, list[float]] = {name: [] for name in asked}
     for _ in range(3 * bounds.blocks):
         for name, words in asked.items():
