@@ -5,7 +5,6 @@ No check runs the verifier. A fault refuses a climb, and fails ``doctor``, in th
 
 import functools
 import re
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
@@ -198,6 +197,8 @@ def _login(provider: CommandProvider) -> Finding:
 
 
 def _endpoint(name: str, address: str) -> Finding:
+    import urllib.request  # with ssl and email, which no climb needs
+
     request = urllib.request.Request(address, method="HEAD")
     try:
         with urllib.request.urlopen(request, timeout=ENDPOINT_SECONDS):
