@@ -5,7 +5,6 @@ import hashlib
 import re
 import string
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -81,8 +80,8 @@ def load_templates(folder: Path | None) -> Templates:
 
 @functools.cache
 def _package_templates() -> Templates:
-    folder = resources.files("goalseek").joinpath("providers", "prompts")
-    return {phase: _parse(folder.joinpath(f"{phase}.md").read_text("utf-8")) for phase in PHASES}
+    folder = Path(__file__).with_name("prompts")
+    return {phase: _parse((folder / f"{phase}.md").read_text("utf-8")) for phase in PHASES}
 
 
 def _parse(text: str) -> Template:
@@ -108,7 +107,7 @@ def _read_own(path: Path, phase: str) -> Template:
     if phase != "apply" and template.unplanned:
         raise GoalseekError(f"{path}: only apply.md is asked without a plan", "remove the line <!-- unplanned -->")
     known = ", ".join(f"${name}" for name in sorted(PLACEHOLDERS[phase]))
-    guide = resources.files("goalseek").joinpath("guide", "prompts.md")
+    guide = Path(__file__).parents[1] / "guide/prompts.md"
     for part in map(string.Template, filter(None, (template.text, template.resumed, template.unplanned))):
         if not part.is_valid():
             hint = f"$$ is a dollar sign; known are {known}; the manual is {guide}"

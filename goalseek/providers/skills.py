@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
 
 from goalseek._version import __version__
@@ -14,7 +13,7 @@ _VERSION = re.compile(r'^metadata:\n  version: "(\S+)"$', re.MULTILINE)
 
 
 def skill_text(name: str) -> str:
-    return resources.files("goalseek").joinpath("skills", name, "SKILL.md").read_text("utf-8")
+    return Path(__file__).parents[1].joinpath("skills", name, "SKILL.md").read_text("utf-8")
 
 
 def skill_places(above: Path) -> Iterator[tuple[str, Path]]:
