@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -178,8 +177,11 @@ def check_timed_command(subject: Subject) -> Iterator[Finding]:
 def is_time_unclear(loaded: ManifestFile) -> bool:
     """Whether the manifest does not say which of several commands is timed."""
     manifest = loaded.manifest
-    is_one_of_several = manifest.metric.source in TIME_SOURCES and len(manifest.commands) > 1
-    return is_one_of_several and "command" not in tomllib.loads(loaded.text).get("metric", {})
+    if manifest.metric.source not in TIME_SOURCES or len(manifest.commands) < 2:
+        return False
+    import tomllib
+
+    return "command" not in tomllib.loads(loaded.text).get("metric", {})
 
 
 def _judges_candidate(manifest: Manifest, name: str) -> bool:

@@ -9,7 +9,6 @@ import hashlib
 import os
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,6 +123,8 @@ def load(path: Path, previous: ManifestFile | None = None) -> ManifestFile:
     for digest, manifest in _checked_before(path, text):
         if digest == _digest(path, text):
             return ManifestFile(path, manifest, text)
+    import tomllib
+
     from goalseek.manifest import validation
 
     try:

@@ -6,7 +6,6 @@ Manifests of one name in two folders of a repository would share branch and reco
 import contextlib
 import json
 import os
-import tomllib
 from pathlib import Path
 
 from goalseek.disk import write_atomic
@@ -43,6 +42,8 @@ def _manifest_of_other_folder(name: str, prefix: str, location: Location) -> Pat
     except OSError:
         return None
     for path in (location.top / folder).glob("goalseek*.toml") if folder != prefix else ():
+        import tomllib
+
         with contextlib.suppress(OSError, ValueError, AttributeError, RecursionError):
             if tomllib.loads(path.read_text(encoding="utf-8")).get("project", {}).get("name") == name:
                 return path

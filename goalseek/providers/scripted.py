@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import stat
-import tomllib
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, ValidationError, convert
@@ -88,6 +87,8 @@ def _script_and_digests(path: Path, changed_at: int) -> tuple[list[Move], list[s
 
 def read_script(path: Path) -> list[Move]:
     """Raises GoalseekError naming the wrong move."""
+    import tomllib
+
     try:
         plain = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
