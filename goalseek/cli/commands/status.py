@@ -4,7 +4,6 @@ from goalseek.cli.options import Options, Parser
 from goalseek.git.location import locate
 from goalseek.humanize import at_least, format_distinct, format_dollars, format_duration, format_number
 from goalseek.ledger.standing import Standing
-from goalseek.project.activity import OUTPUT
 from goalseek.project.paths import manifest_of_running_climb
 from goalseek.project.picture import count_stages, describe_end
 from goalseek.project.status import Overview, read_overview
@@ -32,6 +31,7 @@ def run(options: Options) -> None:
     printed: list[str] = []
     if options.output:
         from goalseek.cli.watch import read_output
+        from goalseek.project.activity import OUTPUT
         from goalseek.views.terminal_text import clean_lines
 
         tail, _ = read_output(manifest.logs / OUTPUT, -_TAIL_BYTES)
