@@ -3,8 +3,10 @@
 Text by others stands between two lines with the call's nonce, marked as data; nothing inside can end such a block.
 """
 
+import contextlib
 import functools
 import secrets
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -130,10 +132,22 @@ def _text(lines: Any) -> str:
 
 @functools.cache
 def _values_template() -> Any:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # commands that ask no agent do without it
+    # Commands that ask no agent do without it.
+    from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 
+    class Bytecode(FileSystemBytecodeCache):
+        def dump_bytecode(self, bucket: Any) -> None:
+            with contextlib.suppress(OSError):  # Python too does without it where it cannot be written
+                super().dump_bytecode(bucket)
+
+    folder = Path(__file__).parent
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(folder),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # To compile the template takes 40 ms.
+        bytecode_cache=None if sys.dont_write_bytecode else Bytecode(str(folder / "__pycache__")),
     )
     environment.filters |= {
         "count_bytes": lambda text: len(text.encode("utf-8", "replace")),

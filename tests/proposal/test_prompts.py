@@ -18,6 +18,7 @@ from goalseek.errors import GoalseekError, Rejected
 from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.manifest.tables import Cheat, Holdout, Limits, Manifest, Metric, ProjectTable, ScopeTable, VerifyCommand
 from goalseek.phase_values import Ahead, Context, PastIteration, Plan, VisibleFile
+from goalseek.proposal import prompt
 from goalseek.proposal.brief import MAX_BYTES, as_json, describe_smallest_gain, make_brief
 from goalseek.proposal.prompt import Problem, Prompts, Request, ReviewSubject, make_prompts
 from goalseek.providers.answer import find_plan, find_tried, parse_review, require_plan
@@ -135,6 +136,19 @@ def test_a_thousand_tries_and_long_hostile_texts_stay_within_the_bound_and_the_b
     prompt = make_prompts(load_templates(None), manifest, told, brief, Request("apply"), NONCE).fresh
     named = sum(len(pattern.encode()) for pattern in (long, *files, *told.directions))
     assert len(prompt.encode()) < 3 * MAX_BYTES + named
+
+
+def test_a_template_whose_bytecode_can_be_neither_read_nor_stored_gives_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    stored = made("plan")
+    prompt._values_template.cache_clear()
+    monkeypatch.setattr("jinja2.FileSystemBytecodeCache.load_bytecode", lambda *_: None)
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", refuse)
+    assert made("plan") == stored
 
 
 def test_a_time_has_its_unit_in_a_prompt() -> None:
