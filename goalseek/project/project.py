@@ -221,7 +221,8 @@ class Project:
     def _hide_new_checkouts(self) -> None:
         if self.lane.policy:
             loaded, policy = self.lane.policy
-            self.lane.policy = (loaded, structs.replace(policy, elsewhere=other_folders(self.repository.location)))
+            if (folders := other_folders(self.repository.location)) != policy.elsewhere:
+                self.lane.policy = (loaded, structs.replace(policy, elsewhere=folders))
 
     def config_of(self, manifest: Manifest, changed_paths: frozenset[str] = frozenset()) -> Config:
         """The configuration by a manifest, whatever is pinned; ``changed_paths`` are candidates'."""

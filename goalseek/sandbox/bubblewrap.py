@@ -20,14 +20,32 @@ Links = tuple[tuple[Path, str], ...]
 
 def launch_in_bubblewrap(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
     """``folder`` is on disk, in the tree. Raises FileNotFoundError without bwrap, OSError for a bad mount point."""
+    words, mount_points = _before_the_command(view)
+    for path, is_folder in mount_points:  # a program may have removed them
+        _make_mount_point(path, is_folder)
+    variables = {**environment, "HOME": str(view.home.at), "TMPDIR": str(view.temporary.at)}
+    # These say which code is loaded, and may name a folder that a candidate wrote in: not for bubblewrap itself.
+    loaders = {name: value for name, value in variables.items() if name.startswith(_LOADER_VARIABLES)}
+    settings = [word for name, value in loaders.items() for word in ("--setenv", name, value)]
+    at = os.fspath(view.tree.at) + os.fspath(folder).removeprefix(os.fspath(view.tree.source))
+    own_variables = {name: value for name, value in variables.items() if name not in loaders}
+    restriction = landlock.SCOPE_ONLY if view.network and scopes_abstract_sockets() else ()
+    command = (*words, *settings, "--chdir", at, "--", *arguments)
+    return Launch(command, own_variables, Path("/"), is_cage=True, restriction=restriction)
+
+
+@functools.lru_cache(maxsize=64)
+def _before_the_command(view: View) -> tuple[list[str], list[tuple[Path, bool]]]:
+    """The words up to the variables, and paths to make in writable folders, each with whether it is a folder."""
     launcher = find_bubblewrap()
     if launcher is None:
         raise FileNotFoundError("bwrap")
     mounts, links = lay_out(view)
+    mount_points = []
     for mount in mounts.values():
         outer = _innermost_mount(mounts, mount.at.parent)
         if outer is not None and outer.writable:
-            _make_mount_point(outer.source / mount.at.relative_to(outer.at), mount.source.is_dir())
+            mount_points.append((outer.source / mount.at.relative_to(outer.at), mount.source.is_dir()))
 
     command = [launcher]
     if needs_owner_capabilities(view):
@@ -61,16 +79,7 @@ def launch_in_bubblewrap(view: View, arguments: Sequence[str], environment: Mapp
         command += ["--symlink", target, str(path)]
     for at in (*covered_folders, Path("/")):
         command += ["--remount-ro", str(at)]
-
-    variables = {**environment, "HOME": str(view.home.at), "TMPDIR": str(view.temporary.at)}
-    # These say which code is loaded, and may name a folder that a candidate wrote in: not for bubblewrap itself.
-    loaders = {name: value for name, value in variables.items() if name.startswith(_LOADER_VARIABLES)}
-    for name, value in loaders.items():
-        command += ["--setenv", name, value]
-    command += ["--chdir", str(view.tree.at / folder.relative_to(view.tree.source)), "--", *arguments]
-    own_variables = {name: value for name, value in variables.items() if name not in loaders}
-    restriction = landlock.SCOPE_ONLY if view.network and scopes_abstract_sockets() else ()
-    return Launch(tuple(command), own_variables, Path("/"), is_cage=True, restriction=restriction)
+    return command, mount_points
 
 
 def find_bubblewrap() -> str | None:

@@ -64,15 +64,20 @@ class SandboxLevel(Struct, frozen=True):
 
     def launch(self, view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
         """Not for "none". Raises OSError if the sandbox fails, GoalseekError if a shown path is missing or masked."""
-        masked = {resolve_links(path).real: path for path in view.masked}
-        for shown in view.everything():
-            if not shown.source.exists():
-                message = f"sandbox: there is no {shown.source}"
-                raise GoalseekError(message, "make it, or take it out", StopReason.SANDBOX)
-            if hidden := masked.get(resolve_links(shown.source).real):
-                message = f"sandbox: {shown.at} would show {hidden}, which programs must not see"
-                raise GoalseekError(message, "take it out of sandbox.read and scope.share", StopReason.SANDBOX)
+        _refuse_masked(view)
         return _LAUNCHERS[self.name](view, arguments, environment, folder)
+
+
+@functools.lru_cache(maxsize=64)
+def _refuse_masked(view: View) -> None:
+    masked = {resolve_links(path).real: path for path in view.masked}
+    for shown in view.everything():
+        if not shown.source.exists():
+            message = f"sandbox: there is no {shown.source}"
+            raise GoalseekError(message, "make it, or take it out", StopReason.SANDBOX)
+        if hidden := masked.get(resolve_links(shown.source).real):
+            message = f"sandbox: {shown.at} would show {hidden}, which programs must not see"
+            raise GoalseekError(message, "take it out of sandbox.read and scope.share", StopReason.SANDBOX)
 
 
 def probe(mode: Mode = "auto") -> SandboxLevel:

@@ -1,7 +1,9 @@
 """The sandbox policy of a project: its level, and the view of each of its programs."""
 
 import fnmatch
+import math
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -26,6 +28,8 @@ from goalseek.workspace.places import CachePaths
 _ENVIRONMENT_FILES = ("pyvenv.cfg", "conda-meta")
 _CACHE_HINT = "name the folder of a tool, such as ~/.cache/ccache"
 _GRAPHICS_DEVICES = ("nvidia*", "dri", "kfd", "dxg", "accel")
+_WITH_PATHS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
+_VIEW_SECONDS = 1.0  # from then on it is made anew: the user may have changed links, or files of the system
 _CREDENTIALS = Path("/run/goalseek/credentials")
 
 
@@ -66,6 +70,7 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
     masked: tuple[Path, ...]
     elsewhere: tuple[Path, ...] = ()
     _required: dict[object, dict[Path, str]] = field(default_factory=dict)
+    _views: dict[object, tuple[float, View | None]] = field(default_factory=dict)
 
     @property
     def mounts(self) -> bool:
@@ -90,7 +95,19 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
             recreate_folder(self.scratch / "tmp")
             home = {"HOME": str(access.home)} if access.home else {}
             return Launch(tuple(arguments), {**environment, **home}, folder)
-        return self.level.launch(self.view(access, environment), arguments, environment, folder)
+        key = (self, repr(access), *map(environment.get, _WITH_PATHS))
+        made_at, view = self._views.get(key, (-math.inf, None))
+        if (
+            view is None
+            or time.monotonic() - made_at > _VIEW_SECONDS
+            or not all(os.path.exists(shown.source) for shown in (view.tree, *view.shown))
+        ):
+            view = self.view(access, environment)
+            self._views[key] = time.monotonic(), view
+        else:
+            for mount in (view.temporary, *([] if access.home else [view.home])):
+                recreate_folder(mount.source)
+        return self.level.launch(view, arguments, environment, folder)
 
     def view(self, access: ProgramAccess, environment: Mapping[str, str]) -> View:
         """Makes the throw-away folders, and missing kept caches."""
@@ -120,8 +137,7 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
         self, commands: Sequence[str | Sequence[str]], environment: Mapping[str, str], cwd: str = "."
     ) -> dict[Path, str]:
         """With reasons, and with environments in the user's checkout; cached while all of them exist."""
-        variables = tuple(environment.get(name) for name in ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH"))
-        key = (tuple(map(str, commands)), variables, cwd)
+        key = (tuple(map(str, commands)), *map(environment.get, _WITH_PATHS), cwd)
         if key not in self._required or not all(path.exists() for path in self._required[key]):
             required = required_paths(commands, environment, self.folder / cwd)
             for path in [path for path in required if path.is_relative_to(self.top)]:

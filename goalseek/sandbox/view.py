@@ -28,12 +28,12 @@ class Mount(Struct, frozen=True):
         return cls(path, path, writable)
 
 
-class View(Struct, frozen=True):
+class View(Struct, frozen=True, eq=False):
     """All that a program may see beside the system's own programs and libraries; never a unix socket.
 
     ``home`` and ``temporary`` (seen as /tmp) are throw-away folders. A ``masked`` path is not seen inside a shown one
     either, but for paths in it that ``shown`` lists. ``terminal`` is for interactive use, in a person's terminal or in
-    one of its own.
+    one of its own. What a launch takes from the view alone is worked out once for each.
     """
 
     tree: Mount
