@@ -31,9 +31,10 @@ class Mount(Struct, frozen=True):
 class View(Struct, frozen=True, eq=False):
     """All that a program may see beside the system's own programs and libraries; never a unix socket.
 
-    ``home`` and ``temporary`` (seen as /tmp) are throw-away folders. A ``masked`` path is not seen inside a shown one
-    either, but for paths in it that ``shown`` lists. ``terminal`` is for interactive use, in a person's terminal or in
-    one of its own. What a launch takes from the view alone is worked out once for each.
+    ``home`` and ``temporary`` (seen as /tmp) are throw-away folders; in ``copies``, if given, a level keeps copies of
+    the system's settings. A ``masked`` path is not seen inside a shown one either, but for paths in it that ``shown``
+    lists. ``terminal`` is for interactive use, in a person's terminal or in one of its own. What a launch takes from
+    the view alone is worked out once for each.
     """
 
     tree: Mount
@@ -44,6 +45,7 @@ class View(Struct, frozen=True, eq=False):
     devices: tuple[Path, ...] = ()
     network: bool = False
     terminal: Terminal = ""
+    copies: Path | None = None
 
     def everything(self) -> tuple[Mount, ...]:
         """Of two at the same path, the later one counts."""
@@ -126,6 +128,7 @@ def build_view(tree: Path, top: Path, scratch: Path, home: Path | None = None) -
         home=home_mount,
         temporary=Mount(temporary, Path("/tmp"), writable=True),
         masked=(top, users_home) if is_inside_system else (top,),
+        copies=scratch,
     )
 
 

@@ -152,6 +152,46 @@ def test_a_system_whose_programs_are_not_all_under_usr(
     assert (tmp_path / "sbin", "usr/bin") in links
 
 
+@pytest.mark.needs("bwrap")
+def test_settings_of_the_system_are_one_mount_and_those_of_today(
+    room: Room, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A change by a new file, in place, or of a link is seen by the next program; what is not listed never is."""
+    etc, added = tmp_path / "etc", "hosts fonts localtime".split()
+    (etc / "fonts").mkdir(parents=True)
+    for name in ("hosts", "fonts/one", "fonts/locked", "shadow"):
+        (etc / name).write_text("old\n")
+    (etc / "fonts" / "locked").chmod(0)
+    (etc / "fonts" / "link").symlink_to("one")
+    (etc / "localtime").symlink_to("/usr/share/zoneinfo/UTC")
+    known = tuple(bubblewrap.system_paths(False))
+    monkeypatch.setattr(bubblewrap, "system_paths", lambda network: (*known, *(etc / name for name in added)))
+    monkeypatch.setattr(bubblewrap, "_SETTINGS", etc)
+    bubblewrap._system_layout.cache_clear()
+    script = f"cd {etc} && ls && cat hosts fonts/one fonts/link && readlink localtime fonts/link"
+    try:
+        words = room.ready("bubblewrap", "true").arguments
+        assert [word for word in words if word.startswith(str(etc))] == [str(etc)]
+        seen = ["fonts", "hosts", "localtime", "old", "old", "old", "/usr/share/zoneinfo/UTC", "one"]
+        assert room.prints("bubblewrap", "sh", "-c", script).split() == seen
+        assert room.run("bubblewrap", "sh", "-c", f"echo bad >> {etc}/hosts").exit_code != 0
+        with (etc / "fonts" / "one").open("a") as file:
+            file.write("appended\n")
+        (etc / "hosts.new").write_text("new\n")
+        (etc / "hosts.new").replace(etc / "hosts")
+        seen = ["fonts", "hosts", "localtime", "new", *("old appended".split() * 2), "/usr/share/zoneinfo/UTC", "one"]
+        assert room.prints("bubblewrap", "sh", "-c", script).split() == seen
+        for shown in (
+            {"added": (Mount.in_place(etc / "shadow"),)},
+            {"terminal": "own"},
+            {"masked": (etc / "fonts" / "one",)},
+        ):
+            assert str(etc / "hosts") in room.ready("bubblewrap", "true", **shown).arguments
+        assert room.run("bubblewrap", "grep", "old", f"{etc}/fonts/one", masked=(etc / "fonts" / "one",)).exit_code != 0
+    finally:
+        bubblewrap._system_layout.cache_clear()
+
+
 @BOTH
 def test_what_is_missing_or_must_not_be_seen_cannot_be_shown(room: Room, tmp_path: Path, level: str) -> None:
     cache = tmp_path / "cache"
