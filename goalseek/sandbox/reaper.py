@@ -25,20 +25,18 @@ _RESTORED = (*_IGNORED, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
 
 
 # A message is four bytes of length, then JSON, in which paths, arguments and variables are Latin-1. The requests are to
-# "start" a program (three descriptors come along) and to "end" it with its descendants. Answers, and unasked the exit
-# code, are fields of supervisor.RunningProgram, with the program's token. Times are of time.monotonic, which all
-# processes of a machine share: the caller may be stopped meanwhile.
+# "start" a program (three descriptors come along) and to "end" it with its descendants. Answers are fields of
+# supervisor.RunningProgram, with the program's token; that to "end" comes unasked once the program has ended by itself,
+# and its descendants after it. Times are of time.monotonic, which all processes of a machine share: the caller may be
+# stopped meanwhile.
 
 
 def send(channel: socket.socket, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
     """Raises OSError if the other end is gone."""
     body = json.dumps(message).encode()
-    header = len(body).to_bytes(4, "big")
-    if descriptors:
-        socket.send_fds(channel, [header], descriptors)
-        channel.sendall(body)
-    else:
-        channel.sendall(header + body)
+    content = len(body).to_bytes(4, "big") + body
+    sent = socket.send_fds(channel, [content], descriptors) if descriptors else 0
+    channel.sendall(content[sent:])
 
 
 def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
@@ -66,29 +64,33 @@ def _receive_exactly(channel: socket.socket, count: int) -> bytes:
 class Reaper:
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
+        self.woken, self.wake = socket.socketpair()  # by the end of a child
         self.program = 0
+        self.exit_code: int | None = None
+        self.ended: float | None = None
         self.token = ""
         self.is_cage = False
         self.watches_cpu = False
+        self.grace = 0.0
         self.reaped_seconds = 0.0
         self.seen_ticks: dict[tuple[int, bytes], int] = {}
 
     def serve(self) -> None:
         """Returns once the channel has closed and all programs have ended."""
-        woken, wake = socket.socketpair()
-        for end in (woken, wake):
+        for end in (self.woken, self.wake):
             end.setblocking(False)
-        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self.wake.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         while True:
-            ready, _, _ = select.select([self.channel, woken], [], [], _LOOK_SECONDS if self.watches_cpu else None)
+            look_seconds = _LOOK_SECONDS if self.watches_cpu else None
+            ready, _, _ = select.select([self.channel, self.woken], [], [], look_seconds)
             if self.watches_cpu:
                 for pid, fields in self._descendants().items():  # under id and start: user and system time, in ticks
                     self.seen_ticks[pid, fields[19]] = int(fields[11]) + int(fields[12])
-            if woken in ready:
-                with contextlib.suppress(BlockingIOError):
-                    woken.recv(4096)
+            if self.woken in ready:
                 self.reap()
+                if self.program and self.exit_code is not None:
+                    self._end(self.grace)
             if self.channel in ready:
                 if (received := receive(self.channel)) is None:
                     self.end_all(GRACE_SECONDS)
@@ -97,16 +99,21 @@ class Reaper:
                 if message["do"] == "start":
                     self._start(message, descriptors)
                 else:
-                    killed = self.end_all(message["grace"])
-                    self.watches_cpu = False
-                    # What was reaped has the time of the children that it waited for. What was seen while it ran has
-                    # its own alone: the sum of that is larger only if a process ended and nobody waited for it.
-                    seen_seconds = sum(self.seen_ticks.values()) / os.sysconf("SC_CLK_TCK")
-                    self._report({"killed": killed, "cpu_seconds": max(self.reaped_seconds, seen_seconds)})
+                    self._end(message["grace"])
+
+    def _end(self, grace: float) -> None:
+        killed = self.end_all(grace)
+        self.program, self.watches_cpu = 0, False
+        # What was reaped has the time of the children that it waited for. What was seen while it ran has its own alone:
+        # the sum of that is larger only if a process ended and nobody waited for it.
+        cpu_seconds = max(self.reaped_seconds, sum(self.seen_ticks.values()) / os.sysconf("SC_CLK_TCK"))
+        end = {"exit_code": self.exit_code, "ended": self.ended, "killed": killed, "cpu_seconds": cpu_seconds}
+        self._report(end)
 
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> None:
         self.token, self.is_cage = message["token"], message.get("cage", False)
-        self.reaped_seconds, self.seen_ticks = 0.0, {}
+        self.exit_code = self.ended = None
+        self.grace, self.reaped_seconds, self.seen_ticks = message["grace"], 0.0, {}
         self.watches_cpu = message.get("cpu", False) and os.path.exists("/proc/self/stat")
         self.program, failure, began = 0, None, time.monotonic()
         if message["restriction"]:
@@ -141,7 +148,13 @@ class Reaper:
 
         These get no SIGTERM while others run inside: the cage's end would at once be the end of all in it.
         """
-        self.reap()
+        has_children = self.reap()
+        while (
+            has_children and self.is_cage and self.exit_code is not None
+        ):  # its first process is ending, all others first
+            if not select.select([self.woken], [], [], _LOOK_SECONDS)[0]:
+                break
+            has_children = self.reap()
         parents = self.running_descendants()
         targets = list(parents)
         if self.is_cage and self.program not in parents:
@@ -165,18 +178,20 @@ class Reaper:
         self.reap()
         return len(targets)
 
-    def reap(self) -> None:
-        """Adds up the processor time of ended children, and reports the program's exit code."""
+    def reap(self) -> bool:
+        """Adds up the processor time of ended children, and takes the program's exit code; gives whether others run."""
+        with contextlib.suppress(BlockingIOError):
+            self.woken.recv(4096)
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                return False
             if pid == 0:
-                return
+                return True
             self.reaped_seconds += usage.ru_utime + usage.ru_stime
             if pid == self.program:
-                self._report({"exit_code": os.waitstatus_to_exitcode(status), "ended": time.monotonic()})
+                self.exit_code, self.ended = os.waitstatus_to_exitcode(status), time.monotonic()
 
     def running_descendants(self) -> dict[int, int]:
         """Each with its parent's process id."""

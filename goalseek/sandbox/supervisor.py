@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -328,10 +328,11 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
             "cage": launch.is_cage,
             "cpu": launch.watches_cpu,
             "terminal": self._on_terminal,
-            "restriction": [_encode(word) for word in launch.restriction],
-            "arguments": [_encode(word) for word in launch.arguments],
-            "folder": _encode(launch.folder),
-            "environment": {_encode(name): _encode(value) for name, value in environment.items()},
+            "grace": GRACE_SECONDS if self._on_terminal else 0.0,  # for what is left after its own end
+            "restriction": _encode(launch.restriction),
+            "arguments": _encode(launch.arguments),
+            "folder": os.fsencode(launch.folder).decode("latin-1"),
+            "environment": dict(zip(_encode(environment.keys()), _encode(environment.values()), strict=True)),
         }
         self._ask(program, message, "began", streams)
         if program.failure:
@@ -342,7 +343,8 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
     def _end(self, program: RunningProgram, grace: float) -> int:
         """Gives the number of processes that were left."""
         try:
-            self._ask(program, {"do": "end", "grace": grace}, "killed")
+            if program.killed is None:
+                self._ask(program, {"do": "end", "grace": grace}, "killed")
             return program.killed or 0
         except ConnectionError:
             program.exit_code = LOST if program.exit_code is None else program.exit_code
@@ -408,5 +410,6 @@ def trusted_mark(owner: str) -> str:
     return f"{owner}/trusted"
 
 
-def _encode(text: str | os.PathLike[str]) -> str:
-    return os.fsencode(text).decode("latin-1")
+def _encode(texts: Iterable[str]) -> list[str]:
+    """ASCII is the same bytes in every encoding of file names."""
+    return [text if text.isascii() else os.fsencode(text).decode("latin-1") for text in texts]
