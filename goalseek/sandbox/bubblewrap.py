@@ -24,8 +24,10 @@ _copied: dict[Path, dict[str, tuple[int, int] | None]] = {}
 def launch_in_bubblewrap(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
     """``folder`` is on disk, in the tree. Raises FileNotFoundError without bwrap, OSError for a bad mount point."""
     words, mount_points = _before_the_command(view)
-    for path, is_folder in mount_points:  # a program may have removed them
-        _make_mount_point(path, is_folder)
+    empty = [mount.source for mount in (view.home, view.temporary) if not os.listdir(mount.source)]
+    for outer, path, is_folder in mount_points:
+        if outer not in empty:  # else bwrap makes it: it follows links, and there is none
+            _make_mount_point(path, is_folder)
     variables = {**environment, "HOME": str(view.home.at), "TMPDIR": str(view.temporary.at)}
     # These say which code is loaded, and may name a folder that a candidate wrote in: not for bubblewrap itself.
     loaders = {name: value for name, value in variables.items() if name.startswith(_LOADER_VARIABLES)}
@@ -38,8 +40,8 @@ def launch_in_bubblewrap(view: View, arguments: Sequence[str], environment: Mapp
 
 
 @functools.lru_cache(maxsize=64)
-def _before_the_command(view: View) -> tuple[list[str], list[tuple[Path, bool]]]:
-    """The words up to the variables, and paths to make in writable folders, each with whether it is a folder."""
+def _before_the_command(view: View) -> tuple[list[str], list[tuple[Path, Path, bool]]]:
+    """The words up to the variables; writable folders, each with a path to make in it, and whether that is a folder."""
     launcher = find_bubblewrap()
     if launcher is None:
         raise FileNotFoundError("bwrap")
@@ -48,7 +50,8 @@ def _before_the_command(view: View) -> tuple[list[str], list[tuple[Path, bool]]]
     for mount in mounts.values():
         outer = _innermost_mount(mounts, mount.at.parent)
         if outer is not None and outer.writable:
-            mount_points.append((outer.source / mount.at.relative_to(outer.at), mount.source.is_dir()))
+            path = outer.source / mount.at.relative_to(outer.at)
+            mount_points.append((outer.source, path, mount.source.is_dir()))
 
     command = [launcher]
     if needs_owner_capabilities(view):
