@@ -27,6 +27,8 @@ by a rename: it follows no link.
 Reading follows no link either. In goalseek's own folders, permissions that lock the owner out are lifted.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import math
@@ -59,8 +61,9 @@ def add_own(*folders: Path) -> None:
 
 def remove(path: Path) -> None:
     """Also a folder, read-only or of any depth. Raises FileNotFoundError, NotADirectoryError or ForeignPath."""
-    with own_folder(path.parent) as folder:
-        folder.remove(path.name)
+    above, _, name = str(path).rpartition("/")
+    with own_folder(above) as folder:
+        folder.remove(name)
 
 
 def remove_if_exists(path: Path) -> None:
@@ -86,8 +89,11 @@ def empty(path: Path, except_name: str = "") -> None:
 
 def recreate_folder(path: Path, mode: int = 0o777) -> None:
     """A new, empty folder replaces whatever was at the path; no link is followed."""
-    with own_folder(path.parent, "clear") as folder, folder.cleared(path.name) as (above, name):
-        os.mkdir(name, mode, dir_fd=above)
+    above, _, name = str(path).rpartition("/")
+    with own_folder(above, "clear") as folder:
+        with contextlib.suppress(FileNotFoundError):
+            folder.remove(name)
+        os.mkdir(name, mode, dir_fd=folder.descriptor)
 
 
 def create(path: Path, mode: int) -> BinaryIO:
@@ -96,23 +102,32 @@ def create(path: Path, mode: int) -> BinaryIO:
         return folder.create(path.name, mode)
 
 
-class OwnFolder:
-    """Open as ``descriptor``. A path in it, "a/b", leads through real folders only; any other raises ForeignPath."""
+class OwnFolder(AbstractContextManager["OwnFolder"]):
+    """Open as ``descriptor`` to the end of the block.
+
+    A path in it, "a/b", leads through real folders only; any other raises ForeignPath.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
+    def __exit__(self, *_: object) -> None:
+        os.close(self.descriptor)
+
     def remove(self, path: str) -> None:
         """A file, a link or a whole folder. Raises FileNotFoundError, or NotADirectoryError on the way."""
         *above, name = split_path(path)
+        if not above:
+            _remove(name, self.descriptor)
+            return
         with self._open(above) as folder:
-            _remove(name, folder)
+            _remove(name, folder.descriptor)
 
     def remove_if_empty(self, path: str) -> None:
         """Anything but an empty folder stays."""
         *above, name = split_path(path)
         with contextlib.suppress(OSError), self._open(above) as folder:
-            os.rmdir(name, dir_fd=folder)
+            os.rmdir(name, dir_fd=folder.descriptor)
 
     @contextlib.contextmanager
     def cleared(self, path: str) -> Iterator[tuple[int, str]]:
@@ -120,8 +135,8 @@ class OwnFolder:
         *above, name = split_path(path)
         with self._open(above, "clear") as folder:
             with contextlib.suppress(FileNotFoundError):
-                _remove(name, folder)
-            yield folder, name
+                _remove(name, folder.descriptor)
+            yield folder.descriptor, name
 
     def create(self, path: str, mode: int) -> BinaryIO:
         """Open for writing, in place of whatever was at the path."""
@@ -134,12 +149,11 @@ class OwnFolder:
         with self.cleared(path) as (folder, name):
             os.symlink(target, name, dir_fd=folder)
 
-    def _open(self, parts: Sequence[str], missing: IfMissing = "raise") -> AbstractContextManager[int]:
-        return _opened_below(os.dup(self.descriptor), parts, missing)
+    def _open(self, parts: Sequence[str], missing: IfMissing = "raise") -> OwnFolder:
+        return _open_below(os.dup(self.descriptor), parts, missing)
 
 
-@contextlib.contextmanager
-def own_folder(path: Path, missing: IfMissing = "raise") -> Iterator[OwnFolder]:
+def own_folder(path: Path | str, missing: IfMissing = "raise") -> OwnFolder:
     """Open a folder of goalseek's own, or one below, through real folders only. Raises ForeignPath.
 
     If a folder on the way is missing, ``missing`` says: "raise" FileNotFoundError, "make" it, or "clear" what is in its
@@ -153,8 +167,7 @@ def own_folder(path: Path, missing: IfMissing = "raise") -> Iterator[OwnFolder]:
         raise ForeignPath(f"{path} is no folder of goalseek's: nothing in it is removed or written")
     if missing != "raise" and not os.path.isdir(_OWN[own]):
         os.makedirs(_OWN[own], exist_ok=True)
-    with _opened_below(_open_part(_OWN[own], _FOLDER | os.O_NOFOLLOW), inside, missing) as folder:
-        yield OwnFolder(folder)
+    return _open_below(_open_part(_OWN[own], _FOLDER | os.O_NOFOLLOW), inside, missing)
 
 
 def split_path(path: str) -> list[str]:
@@ -165,10 +178,7 @@ def split_path(path: str) -> list[str]:
     return parts
 
 
-@contextlib.contextmanager
-def _opened_below(
-    folder: int, parts: Sequence[str], missing: IfMissing = "raise", is_ours: bool = True
-) -> Iterator[int]:
+def _open_below(folder: int, parts: Sequence[str], missing: IfMissing = "raise", is_ours: bool = True) -> OwnFolder:
     """Through real folders only; closes ``folder``."""
     try:
         for part in parts:
@@ -180,23 +190,33 @@ def _opened_below(
                     os.mkdir(part, dir_fd=folder)
             outer, folder = folder, _open_part(part, _FOLDER | os.O_NOFOLLOW, folder, is_ours)
             os.close(outer)
-        yield folder
-    finally:
+    except BaseException:
         os.close(folder)
+        raise
+    return OwnFolder(folder)
 
 
-@contextlib.contextmanager
-def _closing(descriptor: int) -> Iterator[int]:
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+class _closing(AbstractContextManager[int]):  # noqa: N801 - as contextlib's
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __enter__(self) -> int:
+        return self._descriptor
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
 
 
 def _remove(name: str, folder: int) -> None:
-    if not _is_folder(name, folder):
+    try:
+        os.rmdir(name, dir_fd=folder)
+        return
+    except NotADirectoryError:
         os.unlink(name, dir_fd=folder)
         return
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
     with open_folder(name, folder) as top:
         # What is deeper than two levels is moved up first, so that any depth works.
         token, number = os.urandom(16).hex(), 0
@@ -233,8 +253,8 @@ def open_regular(root: Path, path: str, is_ours: bool = True) -> BinaryIO:
     """Follows no link; raises OSError otherwise. If not ``is_ours``, permissions stay, and ``root`` may be a link."""
     *above, name = path.split("/")
     top = _open_part(root, _FOLDER | (os.O_NOFOLLOW if is_ours else 0), is_ours=is_ours)
-    with _opened_below(top, above, is_ours=is_ours) as folder:
-        descriptor = _open_part(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, folder, is_ours)
+    with _open_below(top, above, is_ours=is_ours) as folder:
+        descriptor = _open_part(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, folder.descriptor, is_ours)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(f"{path} is not a regular file")
@@ -268,8 +288,7 @@ def _open_part(name: str | Path, flags: int, below: int | None = None, is_ours: 
             bits = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR | stat.S_IWUSR
             os.chmod(f"/proc/self/fd/{place}", stat.S_IMODE(mode) | bits)
         return os.open(name, flags, dir_fd=below)
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISDIR(mode) and ~mode & stat.S_IRWXU:
+    if flags & os.O_DIRECTORY and ~(mode := os.fstat(descriptor).st_mode) & stat.S_IRWXU:
         with contextlib.suppress(PermissionError):  # somebody else's, whose permissions may be enough
             os.fchmod(descriptor, stat.S_IMODE(mode) | stat.S_IRWXU)
     return descriptor
