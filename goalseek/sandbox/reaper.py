@@ -65,13 +65,10 @@ class Reaper:
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
         self.woken, self.wake = socket.socketpair()  # by the end of a child
+        self.asked: dict[str, Any] = {}  # to start the program
         self.program = 0
-        self.exit_code: int | None = None
-        self.ended: float | None = None
-        self.token = ""
-        self.is_cage = False
+        self.end: dict[str, Any] = {}  # of the program alone
         self.watches_cpu = False
-        self.grace = 0.0
         self.reaped_seconds = 0.0
         self.seen_ticks: dict[tuple[int, bytes], int] = {}
 
@@ -89,8 +86,8 @@ class Reaper:
                     self.seen_ticks[pid, fields[19]] = int(fields[11]) + int(fields[12])
             if self.woken in ready:
                 self.reap()
-                if self.program and self.exit_code is not None:
-                    self._end(self.grace)
+                if self.program and self.end:
+                    self._end(self.asked["grace"])
             if self.channel in ready:
                 if (received := receive(self.channel)) is None:
                     self.end_all(GRACE_SECONDS)
@@ -107,26 +104,25 @@ class Reaper:
         # What was reaped has the time of the children that it waited for. What was seen while it ran has its own alone:
         # the sum of that is larger only if a process ended and nobody waited for it.
         cpu_seconds = max(self.reaped_seconds, sum(self.seen_ticks.values()) / os.sysconf("SC_CLK_TCK"))
-        end = {"exit_code": self.exit_code, "ended": self.ended, "killed": killed, "cpu_seconds": cpu_seconds}
-        self._report(end)
+        self._report({**self.end, "killed": killed, "cpu_seconds": cpu_seconds})
 
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> None:
-        self.token, self.is_cage = message["token"], message.get("cage", False)
-        self.exit_code = self.ended = None
-        self.grace, self.reaped_seconds, self.seen_ticks = message["grace"], 0.0, {}
-        self.watches_cpu = message.get("cpu", False) and os.path.exists("/proc/self/stat")
-        self.program, failure, began = 0, None, time.monotonic()
-        if message["restriction"]:
-            failure = self._fork(message, descriptors)
-        else:
-            subject = message["folder"]
-            try:
-                os.chdir(_decode(subject))
-                subject = message["arguments"][0]
-                self.program = _execute(message, _spawner(descriptors))
-            except (OSError, ValueError) as error:
-                failure = [getattr(error, "errno", errno.EINVAL), subject]
-            os.chdir("/")
+        self.asked, self.program, self.end = message, 0, {}
+        self.reaped_seconds, self.seen_ticks = 0.0, {}
+        self.watches_cpu = message["cpu"] and os.path.exists("/proc/self/stat")
+        subject, failure, began = message["folder"], None, time.monotonic()
+        try:
+            os.chdir(_decode(subject))
+            subject = message["arguments"][0]
+            if message["restriction"]:
+                failure = self._fork(message, descriptors)
+            else:  # a fork copies this interpreter's memory map and pages: 1 ms
+                streams = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(descriptors)]
+                spawn = functools.partial(os.posix_spawn, file_actions=streams, setsid=True, setsigdef=_RESTORED)
+                self.program = _execute(message, spawn)
+        except (OSError, ValueError) as error:
+            failure = [getattr(error, "errno", errno.EINVAL), subject]
+        os.chdir("/")
         for descriptor in descriptors:
             os.close(descriptor)
         self._report({"began": began, "failure": failure})
@@ -148,18 +144,14 @@ class Reaper:
 
         These get no SIGTERM while others run inside: the cage's end would at once be the end of all in it.
         """
-        has_children = self.reap()
-        while (
-            has_children and self.is_cage and self.exit_code is not None
-        ):  # its first process is ending, all others first
-            if not select.select([self.woken], [], [], _LOOK_SECONDS)[0]:
-                break
-            has_children = self.reap()
+        is_ending = self.reap() and bool(self.end) and self.asked["cage"]  # all in it, the first process last
+        while is_ending and select.select([self.woken], [], [], _LOOK_SECONDS)[0]:
+            is_ending = self.reap()
         parents = self.running_descendants()
         targets = list(parents)
-        if self.is_cage and self.program not in parents:
+        if parents and self.asked["cage"] and self.program not in parents:
             targets = []  # it has ended, and its processes are ending
-        elif self.is_cage:
+        elif parents and self.asked["cage"]:
             targets = [pid for pid in targets if pid != self.program and parents[pid] != self.program]
         for pid in (targets or list(parents)) if grace > 0 else ():
             _signal(pid, signal.SIGTERM)
@@ -191,7 +183,7 @@ class Reaper:
                 return True
             self.reaped_seconds += usage.ru_utime + usage.ru_stime
             if pid == self.program:
-                self.exit_code, self.ended = os.waitstatus_to_exitcode(status), time.monotonic()
+                self.end = {"exit_code": os.waitstatus_to_exitcode(status), "ended": time.monotonic()}
 
     def running_descendants(self) -> dict[int, int]:
         """Each with its parent's process id."""
@@ -224,18 +216,12 @@ class Reaper:
 
     def _report(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
-            send(self.channel, {**message, "token": self.token})
-
-
-def _spawner(descriptors: list[int]) -> Callable[..., int]:
-    """A fork copies this interpreter's memory map, and the copy's pages: 1 ms here and as much in the program."""
-    streams = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(descriptors)]
-    return functools.partial(os.posix_spawn, file_actions=streams, setsid=True, setsigdef=_RESTORED)
+            send(self.channel, {**message, "token": self.asked["token"]})
 
 
 def _become(message: dict[str, Any], descriptors: list[int], error_writer: int, parent: int) -> None:
     """In the fork: restricts itself and executes the program, or reports the failure."""
-    subject = message["folder"]
+    subject = "Landlock"
     try:
         if not message["terminal"]:
             os.setsid()
@@ -243,8 +229,6 @@ def _become(message: dict[str, Any], descriptors: list[int], error_writer: int, 
             signal.signal(number, signal.SIG_DFL)
         for target, source in enumerate(descriptors):
             os.dup2(source, target)
-        os.chdir(_decode(subject))
-        subject = "Landlock"
         landlock_exec.prctl(landlock_exec.PARENT_DEATH_SIGNAL, signal.SIGKILL)  # it ends with the reaper
         if os.getppid() != parent:
             os._exit(127)
