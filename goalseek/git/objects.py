@@ -31,6 +31,8 @@ from goalseek.values import StopReason
 
 _RECENT_SECONDS = 86_400.0  # longer than a prune takes from its look to its last removal, and than an agent's call
 _LINK_TRIES = 5
+_REMEMBERED = 256  # objects of at most so many bytes: an iteration reads the same commits, trees and files as the last
+_REMEMBERED_BYTES = 65_536
 _SETTLED_NS = 2_000_000_000  # the time of a folder that changed again is another one, to two seconds at worst
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
 _READ = ("cat-file", "--batch")
@@ -203,6 +205,7 @@ class Objects:
         self.variables = {**writing, **alternates(store)} if recent else writing
         self._writers, self._processes = BatchProcesses(git_dir, writing), BatchProcesses(git_dir, self.variables)
         self._scratch_numbers = itertools.count(1)
+        self._contents: dict[str, bytes] = {}
         self._settled: dict[str, tuple[int, int]] = {}
         if recent:
             recent.mkdir(exist_ok=True)
@@ -281,9 +284,20 @@ class Objects:
                     raise
 
     def read(self, name: str) -> bytes:
-        """``name`` may be anything that git resolves. Raises MissingObject."""
+        """``name`` may be anything that git resolves; a small object is read once. Raises MissingObject."""
+        if name in self._contents:
+            return self._contents[name]
         answer, size = self._look_up(_READ, name)
-        return answer.content(size)
+        content = answer.content(size)
+        if answer.line.startswith(os.fsencode(name) + b" "):  # a hash, whose content is always the same
+            self._remember(name, content)
+        return content
+
+    def _remember(self, name: str, content: bytes) -> None:
+        if len(content) <= _REMEMBERED_BYTES:
+            self._contents[name] = content
+            if len(self._contents) > _REMEMBERED:
+                del self._contents[next(iter(self._contents))]
 
     def size(self, name: str) -> int:
         """In bytes, without reading it. Raises MissingObject."""
@@ -306,7 +320,9 @@ class Objects:
     def write_bytes(self, content: bytes, kind: str = "blob") -> str:
         with self.scratch_file(kind) as path:
             path.write_bytes(content)
-            return self.write_file(path, kind)
+            name = self.write_file(path, kind)
+        self._remember(name, content)
+        return name
 
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
         """One level; returns its hash."""

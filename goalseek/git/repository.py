@@ -65,6 +65,7 @@ class UnreadableCommit(Exception):
         self.name = name
 
 
+@functools.lru_cache(maxsize=64)  # an iteration names the last ten commits of the tip again, and its own
 def parse_commit(name: str, content: bytes) -> Commit:
     """``content`` is that of ``git cat-file commit``."""
     head, _, message = content.decode("utf-8", "surrogateescape").partition("\n\n")
