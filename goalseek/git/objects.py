@@ -100,12 +100,12 @@ class BatchReply:
             content.write(line + b"\n")
         return content.getvalue()
 
-    def fields(self) -> Iterator[bytes]:
-        """Of a -z listing, up to the line "end"."""
+    def listing(self) -> bytes:
+        """All after the first line of a -z listing, up to the line "end"."""
         listing = self.next_line()
         while listing.rpartition(b"\0")[2] != b"end":
             listing += b"\n" + self.next_line()
-        return iter(listing.split(b"\0")[:-1])
+        return listing[: -len(b"end")]
 
     def next_line(self) -> bytes:
         line = self._stdout.readline()
@@ -205,7 +205,7 @@ class Objects:
         self.variables = {**writing, **alternates(store)} if recent else writing
         self._writers, self._processes = BatchProcesses(git_dir, writing), BatchProcesses(git_dir, self.variables)
         self._scratch_numbers = itertools.count(1)
-        self._contents: dict[str, bytes] = {}
+        self._contents: dict[object, bytes] = {}  # by hash; patches and listings by command and trees
         self._settled: dict[str, tuple[int, int]] = {}
         if recent:
             recent.mkdir(exist_ok=True)
@@ -293,9 +293,9 @@ class Objects:
             self._remember(name, content)
         return content
 
-    def _remember(self, name: str, content: bytes) -> None:
+    def _remember(self, key: object, content: bytes) -> None:
         if len(content) <= _REMEMBERED_BYTES:
-            self._contents[name] = content
+            self._contents[key] = content
             if len(self._contents) > _REMEMBERED:
                 del self._contents[next(iter(self._contents))]
 
@@ -390,7 +390,7 @@ class Objects:
         """Renames are not followed. Raises MissingObject for an unknown tree."""
         if before == after:
             return []
-        differences, fields = [], self._compare(_DIFFER, before, after).fields()
+        differences, fields = [], iter(self._compare(_DIFFER, before, after).split(b"\0")[:-1])
         for facts, path in zip(fields, fields, strict=True):
             *modes, blob_before, blob_after, _ = facts[1:].decode().split(" ")
             sides = zip(modes, (blob_before, blob_after), strict=True)
@@ -405,23 +405,28 @@ class Objects:
         """Renames are not followed. Raises MissingObject for an unknown tree."""
         if before == after:
             return b""
-        return self._compare(_PATCH, before, after).rest()  # the first line has the hashes of the trees
+        return self._compare(_PATCH, before, after)
 
     def diff(self, before: str, after: str) -> Diff:
         """As ``git apply`` takes it. Raises MissingObject for an unknown tree."""
         if before == after:
             return Diff(after)
         # Both are empty if a tree of an old git has a mode that only looks like another one.
-        counts, _, patch = self._compare(_DIFF, before, after).rest().partition(b"\n\n")
+        counts, _, patch = self._compare(_DIFF, before, after).partition(b"\n\n")
         rows = [line.split(b"\t") for line in counts.splitlines()]  # a binary file has no counts
         added, removed = (sum(int(row[side]) for row in rows if row[side].isdigit()) for side in (0, 1))
         return Diff(after, patch, added, removed)
 
-    def _compare(self, command: tuple[str, ...], before: str, after: str) -> BatchReply:
+    def _compare(self, command: tuple[str, ...], before: str, after: str) -> bytes:
+        key = (command, before, after)
+        if key in self._contents:
+            return self._contents[key]
         reply = self._processes.send(command, f"{before} {after}\nend\n".encode())
-        if reply.line == b"end":
+        if reply.line == b"end":  # else it has the hashes of the trees
             raise MissingObject(f"{before} or {after}")
-        return reply
+        answer = reply.listing() if command == _DIFFER else reply.rest()
+        self._remember(key, answer)
+        return answer
 
     def hash_of(self, content: bytes, kind: str = "blob") -> str:
         stored = f"{kind} {len(content)}\0".encode() + content

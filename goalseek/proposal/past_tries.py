@@ -123,7 +123,7 @@ def _read_patch(archive: Archive, record: IterationRecord) -> bytes:
 
 @functools.lru_cache(maxsize=4 * _DIFFS_READ)  # the next iteration has nearly the same nearest misses
 def _git_patch(repository: Repository, base: str, tree: str) -> bytes:
-    return _beginning(repository.objects.patch(repository.tree_of(base), tree))
+    return _beginning(repository.objects.diff(repository.tree_of(base), tree).patch)  # the same as in changes.diff
 
 
 def _beginning(patch: bytes) -> bytes:
