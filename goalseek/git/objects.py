@@ -206,6 +206,7 @@ class Objects:
         self._writers, self._processes = BatchProcesses(git_dir, writing), BatchProcesses(git_dir, self.variables)
         self._scratch_numbers = itertools.count(1)
         self._contents: dict[object, bytes] = {}  # by hash; patches and listings by command and trees
+        self._spliced = functools.lru_cache(maxsize=2)(self._splice)  # screening makes the tree that COMMIT makes
         self._settled: dict[str, tuple[int, int]] = {}
         if recent:
             recent.mkdir(exist_ok=True)
@@ -434,7 +435,10 @@ class Objects:
 
     def splice(self, tree: str, edits: Mapping[str, Entry | None]) -> str:
         """Change some paths (None removes one), without empty folders; takes time for the changes only."""
-        new_tree = self._splice_level(tree, {tuple(path.split("/")): entry for path, entry in edits.items()})
+        return self._spliced(tree, frozenset(edits.items()))
+
+    def _splice(self, tree: str, edits: Iterable[tuple[str, Entry | None]]) -> str:
+        new_tree = self._splice_level(tree, {tuple(path.split("/")): entry for path, entry in edits})
         return new_tree if new_tree is not None else self.write_tree({})
 
     def _splice_level(self, tree: str | None, edits: Mapping[tuple[str, ...], Entry | None]) -> str | None:
