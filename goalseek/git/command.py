@@ -30,6 +30,7 @@ OVERRIDDEN_SETTINGS = {
     "submodule.recurse": "false",
     "core.fsync": "committed",  # a cut power loses nothing that a ref names
     "core.quotePath": "false",
+    "core.warnAmbiguousRefs": "false",  # nobody reads what a process that stays open says of refs/tags/HEAD
     "core.untrackedCache": "false",
     "core.splitIndex": "false",
     "protocol.allow": "never",  # nothing is fetched; GIT_ALLOW_PROTOCOL covers protocols allowed by name

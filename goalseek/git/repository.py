@@ -169,13 +169,18 @@ class Repository(contextlib.AbstractContextManager["Repository"]):
         return None if name.startswith("^") else name
 
     def position(self, ref: str) -> str | None:
-        """None for an absent ref; by a git process that stays open."""
-        line = self._processes.send(("cat-file", "--batch-check"), f"{ref}\n".encode()).line
-        return None if line.endswith(b" missing") else line.split(b" ")[0].decode()
+        """None for an absent ref, and for one whose object is missing."""
+        return self.positions(ref)[0]
+
+    def positions(self, *refs: str) -> tuple[str | None, ...]:
+        """As ``position``; by one request to a git process that stays open."""
+        reply = self._processes.send(("cat-file", "--batch-check"), "".join(f"{ref}\n" for ref in refs).encode())
+        lines = [reply.line, *(reply.next_line() for _ in refs[1:])]
+        return tuple(None if line.endswith(b" missing") else line.split(b" ")[0].decode() for line in lines)
 
     def head(self) -> str:
         """Raises GoalseekError if there is no commit yet."""
-        commit = self.resolve("HEAD")
+        commit = self.position("HEAD")
         if commit is None:
             hint = "run: git add -A && git commit -m start"
             raise GoalseekError(f"{self.top} has no commit yet", hint, StopReason.REPOSITORY)

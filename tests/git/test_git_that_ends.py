@@ -45,7 +45,7 @@ def test_refs_that_are_where_they_were_are_nobodys_doing(repository: Repository)
     head = repository.head()
     move = RefMove(repository.tip_ref, None, head)
     repository.add_flight(1, 1, head)
-    (updater,) = repository._processes.open.values()
+    updater = repository._processes.open["update-ref", "--stdin"]
     updater.kill()
     updater.wait(timeout=120)
     with pytest.raises(GoalseekError, match="git cannot move"):

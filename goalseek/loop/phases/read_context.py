@@ -91,7 +91,7 @@ def visible_files(tree: Checkout, scope: Scope) -> tuple[VisibleFile, ...]:
 def _write_artifacts(iteration: Iteration) -> tuple[str, ...]:
     repository, folder = iteration.project.repository, iteration.folder
     commits = tuple(commit_lines(repository, iteration.standing.tip or repository.head(), _COMMITS))
-    refs = tuple(map(repository.position, (repository.tip_ref, repository.ledger_ref, repository.branch_ref)))
+    refs = repository.positions(repository.tip_ref, repository.ledger_ref, repository.branch_ref)
     write_git_state(folder / "git_before.txt", refs, repository.branch, commits)
     (folder / "env.json").write_text(describe_environment())
     return commits
