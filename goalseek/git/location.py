@@ -86,6 +86,18 @@ def other_folders(location: Location) -> tuple[Path, ...]:
     return tuple(path for path in dict.fromkeys(resolved) if path != location.top.resolve())
 
 
+def checked_out_refs(location: Location) -> list[str] | None:
+    """The refs that are HEAD in a worktree; None if only git can tell, as of a repository with reftables."""
+    common = location.common_dir
+    heads = [common / "HEAD", *common.glob("worktrees/*/HEAD")]
+    try:
+        lines = [os.fsdecode(head.read_bytes()).strip() for head in heads if not head.is_symlink()]
+    except OSError:
+        return None
+    refs = [line.removeprefix("ref: ") for line in lines if line.startswith("ref: ")]
+    return None if len(lines) < len(heads) or "refs/heads/.invalid" in refs else refs
+
+
 def _alternate_stores(store: Path, visited: tuple[Path, ...]) -> list[Path]:
     try:
         lines = (store / "info/alternates").read_bytes().splitlines()

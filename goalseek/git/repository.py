@@ -16,7 +16,7 @@ from goalseek import process
 from goalseek.disk import add_own, full_disk_error, write_atomic
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import git, git_as_user
-from goalseek.git.location import Location
+from goalseek.git.location import Location, checked_out_refs
 from goalseek.git.objects import BatchProcesses, Entry, MissingObject, Objects, ObjectsFailed, alternates
 from goalseek.phase_values import Candidate
 from goalseek.values import StopReason
@@ -215,6 +215,11 @@ class Repository(contextlib.AbstractContextManager["Repository"]):
 
     def refs(self) -> Refs:
         refs = (self.tip_ref, self.ledger_ref, self.branch_ref)
+        tip, ledger, branch = self.positions(*refs)
+        heads = checked_out_refs(self.location)
+        if tip and ledger and branch and heads is not None:
+            return Refs(tip, ledger, branch, self.branch_ref in heads)
+        # Others cannot tell an absent ref from one whose object is missing.
         listing = self.git("for-each-ref", "--format=%(refname) %(objectname) %(worktreepath)", *refs)
         commits = {}
         for line in listing.decode("utf-8", "surrogateescape").splitlines():

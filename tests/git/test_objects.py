@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from project import Project
 
-from goalseek.git.location import locate
+from goalseek.git.location import checked_out_refs, locate
 from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Entry, MissingObject, Objects, TreeReader, remove_scratch_files
 from goalseek.git.repository import RefMove, RefMoved, Repository, walk_first_parents
@@ -120,6 +120,19 @@ def test_refs_move_all_or_none_and_only_from_where_they_should_be(project: Proje
         assert (repository.refs().tip, repository.refs().branch) == (head, head)
         repository.move([RefMove(repository.tip_ref, head, next_one)])
         assert repository.refs().tip == next_one and not repository.refs().branch_is_checked_out
+
+
+@pytest.mark.parametrize("has_reftables", [False, True])
+def test_a_branch_of_another_worktree_is_checked_out(project: Project, tmp_path: Path, has_reftables: bool) -> None:
+    head = project.git("rev-parse", "HEAD")
+    with Repository(locate(project.folder), "demo") as repository:
+        refs = (repository.tip_ref, repository.ledger_ref, repository.branch_ref)
+        repository.move([RefMove(ref, None, head) for ref in refs])
+        project.git("worktree", "add", "--quiet", str(tmp_path / "tree"), repository.branch)
+        if has_reftables:  # HEAD tells older gits that this is none of theirs
+            (repository.location.common_dir / "HEAD").write_text("ref: refs/heads/.invalid\n")
+        assert (checked_out_refs(repository.location) is None) == has_reftables
+        assert repository.refs().branch_is_checked_out
 
 
 def test_scratch_files_of_dead_processes_go_and_those_of_living_ones_stay(opened: tuple[Project, Objects]) -> None:
