@@ -30,6 +30,7 @@ from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, quote_path
 from goalseek.values import StopReason
 
 _RECENT_SECONDS = 86_400.0  # longer than a prune takes from its look to its last removal, and than an agent's call
+_FORGET_EVERY = 1.0
 _LINK_TRIES = 5
 _REMEMBERED = 256  # objects of at most so many bytes: an iteration reads the same commits, trees and files as the last
 _REMEMBERED_BYTES = 65_536
@@ -207,6 +208,7 @@ class Objects:
         self._scratch_numbers = itertools.count(1)
         self._contents: dict[object, bytes] = {}  # by hash; patches and listings by command and trees
         self._spliced = functools.lru_cache(maxsize=2)(self._splice)  # screening makes the tree that COMMIT makes
+        self._forgot_at = 0.0
         self._settled: dict[str, tuple[int, int]] = {}
         if recent:
             recent.mkdir(exist_ok=True)
@@ -238,9 +240,13 @@ class Objects:
         """Store objects that git commands wrote, and those that others pruned since.
 
         Packed objects are linked too: the git that removes an older pack may have looked before a ref named them.
-        ``is_forgetting`` removes those written more than a day ago from ``recent``.
+        ``is_forgetting`` removes those written more than a day ago from ``recent``, and looks once a second at most.
         """
         now, store, recent = time.time(), str(self.store), str(self.recent)
+        if is_forgetting:
+            if 0 <= now - self._forgot_at < _FORGET_EVERY:
+                return
+            self._forgot_at = now
         oldest = now - _RECENT_SECONDS if is_forgetting else 0.0
         for byte in os.listdir(recent) if self.recent and self.recent.is_dir() else ():
             if len(byte) != 2:
