@@ -18,7 +18,7 @@ from goalseek.manifest import loading
 from goalseek.manifest.loading import ManifestFile, base_of
 from goalseek.manifest.rules import authors_of
 from goalseek.manifest.tables import Manifest, ProviderTable
-from goalseek.measurement.ruler import proposer_files, refuse_removed_keys, with_pinned_ruler
+from goalseek.measurement.ruler import Ruler, proposer_files, refuse_removed_keys, with_pinned_ruler
 from goalseek.phase_values import Context
 from goalseek.project import directions
 from goalseek.project.paths import TWO_NAMES, other_folder_message
@@ -78,6 +78,7 @@ class ConfigReader:
         self._prefix = prefix  # the path of ``folder`` in a tree
         self._asked = asked  # the provider of the command line
         self._templates: Templates | None = None
+        self._pinned: tuple[ManifestFile, Ruler, Manifest] | None = None  # what the last manifest was made from, and it
         self._scope_cache: tuple[tuple[Manifest, Listing, bool], Scope, str] | None = None
 
     def reload(self) -> tuple[str, ...]:
@@ -102,9 +103,10 @@ class ConfigReader:
         changed_paths, ruler = self._changed_paths(trees), self._ledger.pinned_ruler()
         if ruler is None:
             return self.read(self.loaded.manifest, mounts, notes, changed_paths=changed_paths)
-        refuse_removed_keys(ruler)
-        manifest = with_pinned_ruler(self.loaded.manifest, ruler)
-        return self.read(manifest, mounts, notes, ruler.hidden_from, changed_paths)
+        if self._pinned is None or self._pinned[0] is not self.loaded or self._pinned[1] is not ruler:
+            refuse_removed_keys(ruler)
+            self._pinned = (self.loaded, ruler, with_pinned_ruler(self.loaded.manifest, ruler))
+        return self.read(self._pinned[2], mounts, notes, ruler.hidden_from, changed_paths)
 
     def read_begun(self, config: Config, context: Context, mounts: bool) -> Config:
         """The configuration of a resumed iteration: its scope stays as it was when it began."""
