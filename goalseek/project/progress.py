@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from msgspec import Struct
 
@@ -72,12 +72,9 @@ def own_label(manifest: Manifest, standing: Standing) -> str:
 
 def median_seconds(tries: Iterable[IterationRecord]) -> dict[str, float]:
     """Median seconds of each phase, over its last MEDIAN_OF iterations."""
-    times: dict[str, list[float]] = {}
-    for record in tries:
-        for phase, seconds in record.seconds.items():
-            if len(phase_times := times.setdefault(phase, [])) < MEDIAN_OF:
-                phase_times.append(seconds)
-    return {phase: median(phase_times) for phase, phase_times in times.items()}
+    rows = [record.seconds for record in tries]
+    phases = dict.fromkeys(chain.from_iterable(rows))
+    return {phase: median(list(islice((row[phase] for row in rows if phase in row), MEDIAN_OF))) for phase in phases}
 
 
 def median_iteration_seconds(newest_first: Iterable[IterationRecord]) -> float | None:
