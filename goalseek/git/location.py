@@ -77,25 +77,32 @@ def other_folders(location: Location) -> tuple[Path, ...]:
         with contextlib.suppress(GitFailed):
             main = git("config", "--file", str(common / "config"), "--get", "core.worktree", folder=common)
             folders.append(common / os.fsdecode(main).rstrip("\n"))
-    for note in sorted(common.glob("worktrees/*/gitdir")):
+    for worktree in _worktrees(common):
         with contextlib.suppress(OSError):
-            folders.append((note.parent / os.fsdecode(note.read_bytes().rstrip(b"\n"))).parent)
+            folders.append((worktree / os.fsdecode((worktree / "gitdir").read_bytes().rstrip(b"\n"))).parent)
     folders += _alternate_stores(common / "objects", ())
     # os.path: a folder that this account may not look into is no error, nor can its programs read there
-    resolved = (path.resolve() for path in folders if os.path.isdir(path))
+    resolved = (path.resolve() for path in folders if path != location.top and os.path.isdir(path))
     return tuple(path for path in dict.fromkeys(resolved) if path != location.top.resolve())
 
 
 def checked_out_refs(location: Location) -> list[str] | None:
     """The refs that are HEAD in a worktree; None if only git can tell, as of a repository with reftables."""
     common = location.common_dir
-    heads = [common / "HEAD", *common.glob("worktrees/*/HEAD")]
+    heads = [folder / "HEAD" for folder in (common, *_worktrees(common))]
     try:
         lines = [os.fsdecode(head.read_bytes()).strip() for head in heads if not head.is_symlink()]
     except OSError:
         return None
     refs = [line.removeprefix("ref: ") for line in lines if line.startswith("ref: ")]
     return None if len(lines) < len(heads) or "refs/heads/.invalid" in refs else refs
+
+
+def _worktrees(common: Path) -> list[Path]:
+    try:
+        return [common / "worktrees" / name for name in sorted(os.listdir(common / "worktrees"))]
+    except FileNotFoundError:
+        return []
 
 
 def _alternate_stores(store: Path, visited: tuple[Path, ...]) -> list[Path]:
