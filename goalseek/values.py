@@ -160,7 +160,7 @@ class Usage(Struct, frozen=True):
     @classmethod
     def total(cls, usages: Iterable[Usage]) -> Usage:
         """Its cost is that of those whose cost is known."""
-        return functools.reduce(cls.plus, usages, cls())
+        return functools.reduce(cls.plus, [usage for usage in usages if usage != cls()], cls())
 
     def plus(self, other: Usage) -> Usage:
         """If the cost of one is unknown, the sum has that of the other, and is partial."""

@@ -91,8 +91,9 @@ class ConfigReader:
 
     def reload_strictly(self) -> None:
         """Raises GoalseekError if the manifest is wrong now."""
-        self.loaded = loading.load(self.loaded.path, self.loaded)
-        add_own(self.loaded.logs, self.loaded.runs)
+        before, self.loaded = self.loaded, loading.load(self.loaded.path, self.loaded)
+        if self.loaded is not before:
+            add_own(self.loaded.logs, self.loaded.runs)
 
     def read_pinned(self, mounts: bool, notes: tuple[str, ...], trees: tuple[str, str] | None = None) -> Config:
         """The configuration of an iteration: the ruler's keys as pinned, all others from the manifest.
