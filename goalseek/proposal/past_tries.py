@@ -6,7 +6,7 @@ Data that no record has comes from the sealed checkpoints of the run folders, as
 import contextlib
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import accumulate, islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ _DIFFS_READ = 8
 _DIFFS_BYTES = 4 * 1024
 _SMALLEST_DIFF = 256
 _PATCH_BYTES = 64 * 1024
+_MOST_KNOWN = 1024
 
 
 class Archive(Struct, frozen=True):
@@ -64,21 +65,25 @@ def read_history(archive: Archive, best_iteration: int, manifest: Manifest, scop
     if best_iteration not in [record.iteration for record in records]:
         best = archive.history.iteration(best_iteration)
         records += [best] if best else []
-    is_visible = scope.seen_by("agent")
+    readings, incumbent = (manifest.metric, *manifest.guard), standing.incumbent
+    known = _known_tries(archive.seal, str(archive.runs), manifest.commands, readings, scope)
     tries = []
     for index, record in enumerate(records):
-        idea = ""
-        if index < _IDEAS_READ:
-            plan = _stored_plan(archive, record)
-            idea = str((plan if plan.get("title") else _stored(archive, record, "change")).get("text") or "")
-        past = past_try(record, manifest.commands, (manifest.metric, *manifest.guard), idea)
-        if standing.incumbent and record.base_commit_hash:
-            past = structs.replace(past, of_incumbent=record.base_commit_hash == standing.incumbent.commit)
+        base = record.base_commit_hash
+        of_incumbent = base == incumbent.commit if incumbent and base else None
+        key = record.iteration, record.seal, of_incumbent, index < _IDEAS_READ
+        if not (past := known.get(key)):
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            idea = _stored_idea(archive, record) if index < _IDEAS_READ else ""
+            past = past_try(record, manifest.commands, readings, idea)
+            files = tuple(filter(scope.seen_by("agent"), past.changed_files))
+            past = known[key] = structs.replace(past, of_incumbent=of_incumbent, changed_files=files)
         by = standing.taken_back.get(past.iteration)
         if by is not None and (revert := archive.history.iteration(by)):
             why = f"{past.why}; iteration {by} took it back: {revert.why}"
             past = structs.replace(past, why=why, is_taken_back=True)
-        tries.append(structs.replace(past, changed_files=tuple(filter(is_visible, past.changed_files))))
+        tries.append(past)
     by_iteration = {record.iteration: record for record in records}
     nearest = [past for past, _ in rank_rejected(tries) if not by_iteration[past.iteration].stacked][:_DIFFS_READ]
     diffs = {}
@@ -87,6 +92,12 @@ def read_history(archive: Archive, best_iteration: int, manifest: Manifest, scop
         diffs[past.iteration] = visible_patch(patch, past.changed_files)
     shown = share_room(diffs)
     return tuple(structs.replace(past, diff=shown.get(past.iteration, "")) for past in tries)
+
+
+@functools.lru_cache(maxsize=2)
+def _known_tries(*told_by: Hashable) -> dict[tuple[int, str, bool | None, bool], PastIteration]:
+    """Tries as earlier proposals knew them: neither a record nor what its iteration stored changes."""
+    return {}
 
 
 def rank_rejected(tries: Sequence[PastIteration]) -> list[tuple[PastIteration, bool]]:
@@ -256,6 +267,11 @@ def open_ideas(archive: Archive, ahead: Sequence[Ahead]) -> tuple[str, ...]:
 
 def _words_of(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()))
+
+
+def _stored_idea(archive: Archive, record: IterationRecord) -> str:
+    plan = _stored_plan(archive, record)
+    return str((plan if plan.get("title") else _stored(archive, record, "change")).get("text") or "")
 
 
 def _stored_plan(archive: Archive, record: IterationRecord) -> dict[str, Any]:
