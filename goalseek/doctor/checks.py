@@ -27,7 +27,7 @@ from goalseek.proposal.usage import forecast_cost
 from goalseek.providers import fallback, registry
 from goalseek.providers.coding_agent import AgentProvider
 from goalseek.providers.command import CommandProvider
-from goalseek.providers.provider import Call, LaunchSpec, Provider, WritableFile
+from goalseek.providers.provider import Call, LaunchSpec, Prompts, Provider, WritableFile
 from goalseek.providers.skills import outdated_note
 from goalseek.sandbox import environment, executables, level
 from goalseek.values import Finding, StopReason
@@ -237,9 +237,9 @@ def _make_call(subject: Subject) -> Call:
     project, config = subject.project, subject.config
     tree = project.places.scratch / "tree"
     recreate_folder(tree)
-    question = "Answer with the one word: ready. Do not read, write or run anything.\n"
+    question = Prompts("Answer with the one word: ready. Do not read, write or run anything.\n")
     call = AgentLaunch(project, config.manifest, tree, "doctor").call(
-        phase="plan", context=_NOTHING, history=(), writable=(), prompt=question, brief={}, nonce="000000"
+        phase="plan", context=_NOTHING, history=(), writable=(), prompts=lambda: question, brief={}, nonce="000000"
     )
     call.folder.mkdir(parents=True, exist_ok=True)
     return call

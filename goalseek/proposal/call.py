@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import re
 import time
@@ -34,7 +35,7 @@ from goalseek.proposal.prompt import Request, make_prompts, resume_prompt
 from goalseek.proposal.usage import UsageLog
 from goalseek.providers.answer import read_usage
 from goalseek.providers.preset import Printed
-from goalseek.providers.provider import Call, LaunchSpec, Reply
+from goalseek.providers.provider import Call, LaunchSpec, Prompts, Reply
 from goalseek.providers.replay import Recording, file_name
 from goalseek.records import PROVIDER_FAILED
 from goalseek.sandbox.environment import Redactor, credentials_in_manifest
@@ -97,6 +98,7 @@ class IterationCall(AgentLaunch, kw_only=True):
     name: str
     nonce: str
     workspace: Workspace
+    prompts: Callable[[], Prompts]
     edits: CallEdits | None = None  # None for a plan
     recordings: Path | None = None
     sent_prompt: str = ""  # the last one
@@ -193,8 +195,12 @@ class IterationCall(AgentLaunch, kw_only=True):
         return dollars_left(self.manifest.limits, self.briefing.usage_log.standing())
 
     def record(self, reply: Reply, rejected: Rejected | None, patch: bytes) -> None:
-        if self.recordings is None or (rejected is None and not (reply.title or reply.output or patch)):
-            return  # the latter is a command without ask_plan, which was not asked
+        if rejected is None and not (reply.title or reply.output or patch):
+            return  # the provider plans while it edits, and was not asked
+        if not self.sent_prompt:  # no program was
+            self.note_prompt(self.prompts().fresh)
+        if self.recordings is None:
+            return
         rejection = None
         if rejected:
             edits = None if rejected.edits is None else ()
@@ -230,9 +236,13 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
     name = str(CheckpointName(request.phase, request.number))
     nonce = project.ledger.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
     secrets = credentials_of(config.manifest)
-    prompts = make_prompts(config.templates, config.manifest, context, brief, request, nonce)
-    prompt, table = secrets.redact_text(prompts.fresh), project.provider_table()
-    workspace = project.workspace(config, briefing.standing)
+
+    @functools.cache
+    def prompts() -> Prompts:
+        made = make_prompts(config.templates, config.manifest, context, brief, request, nonce)
+        return Prompts(*map(secrets.redact_text, structs.astuple(made)))
+
+    table, workspace = project.provider_table(), project.workspace(config, briefing.standing)
     prefix_length, kind, paths = len(project.places.prefix), config.scope.kind, workspace.tree.entries
     host = IterationCall(
         project=project,
@@ -246,10 +256,10 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
         name=name,
         nonce=nonce,
         workspace=workspace,
+        prompts=prompts,
         edits=edits,
         recordings=None if table.record is None or table.name == "replay" else project.folder / table.record,
     )
-    host.note_prompt(prompt)
     return host.call(
         phase=request.phase,
         context=context,
@@ -257,12 +267,10 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
         writable=workspace.cached(
             "writable", lambda: tuple(path[prefix_length:] for path in paths if kind(path) == "writable")
         ),
-        prompt=prompt,
+        prompts=prompts,
         brief=brief,
         nonce=nonce,
         name=name,
-        resumed_prompt=secrets.redact_text(prompts.resumed),
-        file_list=secrets.redact_text(prompts.file_list),
         answered=frozenset(
             (record.provider, record.model)
             for record in project.ledger.recent

@@ -18,6 +18,7 @@ from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Context, Edit, Plan
 from goalseek.proposal.brief import RUN_IT_TOO
 from goalseek.providers.prompt_templates import Templates, fill_template
+from goalseek.providers.provider import Prompts
 
 MAX_DIFF_BYTES = 64 * 1024
 _FILES_LIMIT = 60
@@ -48,12 +49,6 @@ class Request(Struct, frozen=True):
     problem: Problem | None = None  # with the answer before
     review: ReviewSubject | None = None
     patch: bytes = b""  # the edits so far that a repair begins with
-
-
-class Prompts(Struct, frozen=True):
-    fresh: str
-    resumed: str  # in the session of its last answer; "" for the same as ``fresh``
-    file_list: str
 
 
 def make_prompts(

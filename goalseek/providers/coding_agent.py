@@ -62,7 +62,7 @@ class AgentProvider(CommandProvider):
 
     def plan(self, call: Call) -> Reply:
         """Ask for a plan, in the session of its last answer, without a way to edit if the agent has such a mode."""
-        return require_plan(self._ask_in_session(call, bool(call.resumed_prompt)), call.nonce)
+        return require_plan(self._ask_in_session(call, bool(call.prompts().resumed)), call.nonce)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Let the agent edit; a repair, or its own plan, resumes an earlier call's session in this HOME."""
@@ -81,15 +81,15 @@ class AgentProvider(CommandProvider):
             why = f"{self.name} cannot continue its session ({gone.why}), and begins a new one"
             call.host.on_retry(why, gone.usage)
             prompt = f"{call.prompt}\n{_UNDONE}" if go_on else call.prompt
-            return self.ask(structs.replace(call, prompt=prompt), planned=planned)
+            return self.ask(_with_prompt(call, prompt), planned=planned)
 
     def ask(self, call: Call, session: Session | None = None, planned: tuple[str, ...] = ()) -> Reply:
         """One call, in ``session`` if given, to edit ``planned`` files. Raises Failed without an answer."""
         login = self.login()
-        prompt = (session and (call.host.resume_prompt() or call.resumed_prompt)) or call.prompt
-        if self.preset.adds_named_files and call.file_list:
-            prompt = prompt.replace(call.file_list, "They are not listed here.")
-        call = structs.replace(call, prompt=prompt)
+        prompt = (session and (call.host.resume_prompt() or call.prompts().resumed)) or call.prompt
+        if self.preset.adds_named_files and (file_list := call.prompts().file_list):
+            prompt = prompt.replace(file_list, "They are not listed here.")
+        call = _with_prompt(call, prompt)
         dollars_left = None if self.is_subscription() else call.host.dollars_left()  # None without a limit
         facts = {
             "apply" if call.phase in ("apply", "repair") else "plan",
@@ -163,6 +163,11 @@ class AgentProvider(CommandProvider):
             return self.preset.read(printed)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             return Answer(trouble=Trouble("crashed", f"its answer cannot be read ({type(error).__name__}: {error})"))
+
+
+def _with_prompt(call: Call, prompt: str) -> Call:
+    prompts = structs.replace(call.prompts(), fresh=prompt)
+    return structs.replace(call, prompts=lambda: prompts)
 
 
 def _fill(word: str, values: dict[str, str]) -> str:

@@ -81,13 +81,19 @@ class CallHost:
         """Called with the reply, or the rejection, and the call's patch."""
 
 
+class Prompts(Struct, frozen=True):
+    fresh: str
+    resumed: str = ""  # in the session of its last answer; "" if a session changes nothing
+    file_list: str = ""  # the part that lists files
+
+
 class Call(Struct, frozen=True):
     phase: str
     context: Context
     history: tuple[PastIteration, ...]  # the tries under this ruler, newest first
     folder: Path  # the manifest's in the workspace, the current folder of whatever is started
     writable: tuple[str, ...]  # the existing files that it may edit, relative to ``folder``
-    prompt: str
+    prompts: Callable[[], Prompts]  # made when they are first read
     brief: dict[str, Any]
     nonce: str
     metric: str
@@ -99,10 +105,12 @@ class Call(Struct, frozen=True):
     confined: bool = False  # a sandbox is in force
     secrets: Redactor = field(default_factory=Redactor)
     name: str = ""  # unique within the iteration: the phase, numbered from its second call on
-    resumed_prompt: str = ""  # in the session of its last answer; "" if a session changes nothing
     answered: frozenset[tuple[str, str]] = frozenset()  # names and models of those with recorded answers in this run
     search: bool = False  # the agent may search the web
-    file_list: str = ""  # the part of ``prompt`` that lists files
+
+    @property
+    def prompt(self) -> str:
+        return self.prompts().fresh
 
 
 class Reply(Struct, frozen=True):

@@ -21,7 +21,7 @@ from goalseek.providers.coding_agent import session_after, usage_of_call
 from goalseek.providers.command import CommandProvider
 from goalseek.providers.fallback import Failed, ProviderChain
 from goalseek.providers.preset import Answer
-from goalseek.providers.provider import Call, CallHost, LaunchSpec
+from goalseek.providers.provider import Call, CallHost, LaunchSpec, Prompts
 from goalseek.providers.registry import load_maker, make_provider
 from goalseek.sandbox.supervisor import ProgramResult
 from goalseek.values import Usage
@@ -88,7 +88,7 @@ class Asked(CallHost):
         return fits
 
     def made(self) -> Call:
-        return replace(self._base, phase=self.phase, prompt=self.prompt)
+        return replace(self._base, phase=self.phase, prompts=lambda: Prompts(self.prompt))
 
     def plan(self) -> Any:
         self.phase = "plan"
@@ -144,9 +144,10 @@ PLAN = Plan("a", "b")
 
 def started(folder: Path, name: str, plan: Plan = PLAN, **more: Any) -> LaunchSpec:
     """What a call starts to apply ``plan``, and with none to plan; ``more`` are fields of the call, or of the table."""
-    fields = {key: more.pop(key) for key in ("prompt", "writable", "search", "confined") if key in more}
+    fields = {key: more.pop(key) for key in ("writable", "search", "confined") if key in more}
+    prompt = more.pop("prompt", "improve it")
     asked = Asked(folder, name, **{"command": ("true",), **more})
-    asked.phase, asked.prompt = "apply" if plan.title else "plan", fields.get("prompt", "improve it")
+    asked.phase, asked.prompt = "apply" if plan.title else "plan", prompt
     call, editor = replace(asked.made(), **fields), asked.chain.editors[0]
     with pytest.raises(Failed):
         editor.apply(call, plan) if plan.title else editor.plan(call)

@@ -16,7 +16,7 @@ from goalseek.errors import UNFIT, GoalseekError, Rejected
 from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Ahead, Context, PastIteration, Plan
 from goalseek.providers import tunables
-from goalseek.providers.provider import Call, CallHost, Provider, Reply, WritableFile
+from goalseek.providers.provider import Call, CallHost, Prompts, Provider, Reply, WritableFile
 from goalseek.providers.tune import make, parse, title
 
 Loss = Callable[[dict[str, Any]], float]
@@ -43,7 +43,7 @@ def call(folder: Path, value: float = 10.0, history: Sequence[PastIteration] = (
     )  # fmt: skip
     writable = tuple(sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()))
     return Call(
-        phase="plan", context=context, history=tuple(history), folder=folder, writable=writable, prompt="", brief={}, nonce="5F3A9C",
+        phase="plan", context=context, history=tuple(history), folder=folder, writable=writable, prompts=lambda: Prompts(""), brief={}, nonce="5F3A9C",
         metric="loss", direction="minimize", host=CallHost(), usage_file=folder.parent / "usage.json",
     )  # fmt: skip
 

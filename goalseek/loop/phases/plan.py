@@ -15,7 +15,7 @@ from goalseek.git.merge import Conflicts, merge_trees
 from goalseek.git.objects import Entry
 from goalseek.git.paths import quote_path
 from goalseek.humanize import clean_title
-from goalseek.ledger.artifacts import PROMPTS, clear_attempts
+from goalseek.ledger.artifacts import clear_attempts
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration
@@ -62,8 +62,6 @@ def _ask_for_plan(iteration: Iteration, number: int, problem: Problem | None = N
     answer = (reply.title, reply.text, reply.files, reply.usage, reply.provider, reply.model, reply.later, reply.script)
     plan = Plan(*answer)
     write_plan(iteration.folder / "plan.md", plan)
-    if not (plan.title or reply.output):  # the provider plans while it edits, and was not asked
-        (iteration.folder / PROMPTS / f"{call.name}.md").unlink(missing_ok=True)
     return plan
 
 
