@@ -182,7 +182,7 @@ def remaining_budget(limits: Limits, standing: Standing) -> dict[str, Any]:
 @functools.lru_cache(maxsize=512)  # the next brief has nearly the same
 def _row_and_size(past: PastIteration) -> tuple[dict[str, Any], int]:
     row = {name: getattr(past, name) for name in _ROW}
-    row["changed_files"] = _first_files(past.changed_files)
+    row["changed_files"] = tuple(_first_files(past.changed_files))
     for name, limit in (("title", _TITLE_BYTES), ("idea", _IDEA_BYTES), ("tried", _IDEA_BYTES), ("why", _WHY_BYTES)):
         row[name] = _cut(row[name], limit)
     text = to_indented(row)

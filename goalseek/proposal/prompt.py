@@ -24,6 +24,7 @@ MAX_DIFF_BYTES = 64 * 1024
 _FILES_LIMIT = 60
 _BRIEF_HISTORY_BYTES = 4 * 1024
 _PATH_LENGTH = 300
+_DATA = "<<<DATA {0}\n{1}\nDATA {0}>>>\n"
 
 
 class Problem(Struct, frozen=True):
@@ -62,23 +63,19 @@ def make_prompts(
     shown = patch[:MAX_DIFF_BYTES].decode("utf-8", "replace").rstrip("\n")
     if (rest := len(patch) - MAX_DIFF_BYTES) > 0:
         shown += f"\n(cut: {rest} bytes more; the files in the folder are complete)"
-    texts = _value_texts(
-        request,
-        nonce,
-        manifest=manifest,
-        context=context,
-        brief=brief,
-        review=review,
-        unit=manifest.metric.unit,
-        run_it_too=RUN_IT_TOO,
-        listed_files=files[:_FILES_LIMIT],
-        history_bytes=(12 if request.phase == "plan" else 4) * 1024,
-        patch=shown,
-        changed_counts=review.changed.decode("utf-8", "replace") if review else "",
-    )
-    values = _Values(texts)
+    given = {
+        "manifest": manifest,
+        "context": context,
+        "brief": brief,
+        "review": review,
+        "listed_files": files[:_FILES_LIMIT],
+        "history_bytes": (12 if request.phase == "plan" else 4) * 1024,
+        "patch": shown,
+        "changed_counts": review.changed.decode("utf-8", "replace") if review else "",
+    }
+    values = _Values(request, nonce, given)
 
-    def fill(text: str) -> str:
+    def fill(text: str, values: _Values) -> str:
         prompt = fill_template(text, values)
         if values["problem"] and "$problem" not in text and "${problem}" not in text:
             prompt = f"{prompt.rstrip()}\n\n# Your last answer\n\n{values['problem']}\n"
@@ -86,43 +83,44 @@ def make_prompts(
 
     is_planned = request.plan is not None and bool(request.plan.title)
     text = template.text if is_planned or not template.unplanned else f"{template.text}\n{template.unplanned}"
-    fresh, resumed = fill(text), ""
+    fresh, resumed = fill(text, values), ""
     if template.resumed and (request.phase != "plan" or request.problem):
-        values |= {"writable": _text(texts.resumed_writable()), "problem": _text(texts.problem(is_resumed=True))}
-        resumed = fill(template.resumed)
+        resumed = fill(template.resumed, _Values(request, nonce, {**given, "is_resumed": True}))
     return Prompts(fresh, resumed, values["files"])
 
 
 def brief_text(manifest: Manifest, context: Context, brief: dict[str, Any]) -> str:
     """The brief in words, for somebody who edits in a checkout."""
-    values = {"manifest": manifest, "context": context, "brief": brief, "unit": manifest.metric.unit, "review": None}
-    how = {"run_it_too": RUN_IT_TOO, "history_bytes": _BRIEF_HISTORY_BYTES}
-    texts = _value_texts(Request("brief"), secrets.token_hex(3).upper(), **values, **how)
-    return fill_template(Path(__file__).with_name("brief.md").read_text("utf-8"), _Values(texts))
+    given = {"manifest": manifest, "context": context, "brief": brief, "review": None}
+    values = _Values(Request("brief"), secrets.token_hex(3).upper(), {**given, "history_bytes": _BRIEF_HISTORY_BYTES})
+    return fill_template(Path(__file__).with_name("brief.md").read_text("utf-8"), values)
 
 
 def resume_prompt(request: Request, nonce: str, edits: tuple[Edit, ...] | None) -> str:
     """The prompt for the session of a turn that was cut off; ``edits`` is None if they were undone."""
-    return str(_value_texts(request, nonce).resume(edits))
-
-
-def _value_texts(request: Request, nonce: str, **values: Any) -> Any:
-    return _values_template().make_module({"request": request, "code": nonce, **values})
+    return _Values(request, nonce, {"edits": edits})["resume"] + "\n"
 
 
 class _Values(dict[str, str]):
     """Makes the text of each placeholder when a template names it."""
 
-    def __init__(self, texts: Any) -> None:
-        self._texts = texts
+    def __init__(self, request: Request, nonce: str, given: Mapping[str, Any]) -> None:
+        unit = given["manifest"].metric.unit if "manifest" in given else ""
+        usual = {"request": request, "code": nonce, "unit": unit, "run_it_too": RUN_IT_TOO, "is_resumed": False}
+        self._context = _values_template().new_context({**usual, **given})
 
     def __missing__(self, name: str) -> str:
-        self[name] = text = _text(getattr(self._texts, name)())
+        self[name] = text = _fill_block(name, self._context)
         return text
 
 
-def _text(lines: Any) -> str:
-    return str(lines).removesuffix("\n")
+def _fill_block(name: str, context: Any) -> str:
+    return "".join(_values_template().blocks[name](context)).removesuffix("\n")
+
+
+@functools.lru_cache(maxsize=512)  # the next prompt has nearly the same
+def _row_text(row: tuple[tuple[str, Any], ...], block: str, unit: str) -> str:
+    return "".join(_values_template().blocks[block](_values_template().new_context({**dict(row), "unit": unit})))
 
 
 @functools.cache
@@ -145,7 +143,9 @@ def _values_template() -> Any:
         bytecode_cache=None if sys.dont_write_bytecode else Bytecode(str(folder / "__pycache__")),
     )
     environment.filters |= {
+        "row_text": lambda row, block, unit: _row_text(tuple(row.items()), block, unit),
         "count_bytes": lambda text: len(text.encode("utf-8", "replace")),
+        "data": lambda text, nonce: text and _DATA.format(nonce, text.replace(nonce, "_" * len(nonce))),
         "cut": lambda text, length: text if len(text) <= length else text[: length - 1] + "…",
         "dollars": format_dollars,
         "duration": format_duration,
