@@ -22,7 +22,7 @@ from goalseek.proposal.past_tries import Archive, count_json_bytes, open_ideas, 
 from goalseek.statistics.guards import describe_bounds, format_range
 from goalseek.statistics.noise import NoiseState, is_noisy, scale_of, spread
 from goalseek.statistics.noise_report import POWER
-from goalseek.values import Outcome, StopReason, to_indented, to_line
+from goalseek.values import Outcome, StopReason, to_indented
 from goalseek.workspace.scope import Scope
 
 MAX_BYTES = 32 * 1024
@@ -92,9 +92,8 @@ def make_brief(
     guards_now = standing.incumbent.guards if standing.incumbent else {}
     kept: list[dict[str, Any]] = []
     kept_room = _KEPT_BYTES
-    for past in history:
-        row = _change_row(past)
-        if past.outcome == Outcome.KEPT and (kept_room := kept_room - len(to_indented(row, 3)) - 3) >= 0:
+    for row in (_change_row(past) for past in history if past.outcome == Outcome.KEPT):
+        if (kept_room := kept_room - len(to_indented(row, 3)) - 3) >= 0:
             kept.append(row)
     brief: dict[str, Any] = {
         "project": manifest.project.name,
@@ -139,8 +138,9 @@ def make_brief(
         "kept": kept,
         "rejected": [
             _change_row(past) | {"reason": past.reason, "of_incumbent": of_incumbent, "diff": past.diff}
-            for past, of_incumbent in rank_rejected(history)
-            if past.diff
+            for past, of_incumbent in rank_rejected(
+                [past for past in history if past.diff or past.outcome != Outcome.REVERTED]
+            )
         ],
         "history": [],
     }
@@ -201,23 +201,24 @@ def _last_lines_within(lines: Sequence[str], limit: int) -> list[str]:
     for line in reversed(lines):
         if limit < 64:
             break
-        while line and len(to_line(line)) > limit:
-            line = line[: len(line) * limit // (len(to_line(line)) + 1)]
-        limit -= len(to_line(line)) + 6
+        while line and count_json_bytes(line) + 2 > limit:
+            line = line[: len(line) * limit // (count_json_bytes(line) + 3)]
+        limit -= count_json_bytes(line) + 8
         last_lines.insert(0, line)
     return last_lines
 
 
+@functools.lru_cache(maxsize=1024)
 def _cut(text: str, limit: int) -> str:
     line = " ".join(text.split())
     while count_json_bytes(line) > limit:
-        line = line[: len(line) * limit // (len(to_line(line)) + 1) - 1].rstrip("…") + "…"
+        line = line[: len(line) * limit // (count_json_bytes(line) + 3) - 1].rstrip("…") + "…"
     return line
 
 
 def _tail(text: str, limit: int) -> str:
     while count_json_bytes(text) > limit:
-        text = text[-(len(text) * limit // (len(to_line(text)) + 1)) :]
+        text = text[-(len(text) * limit // (count_json_bytes(text) + 3)) :]
     return text
 
 
@@ -279,7 +280,7 @@ def describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) -
     lines = []
     for command in manifest.commands:
         line = _UNSEEN[command.sees or "both"]
-        if command.sees == "candidate" and not _names_hidden(command, manifest, scope):
+        if command.sees == "candidate" and not _names_hidden(command, manifest.scope.hidden_from, scope):
             run = command.run if isinstance(command.run, str) else shlex.join(command.run)
             facts = [f"in {command.cwd}"] if command.cwd != "." else []
             if command.name in seconds:
@@ -298,8 +299,8 @@ def describe_measurement(manifest: Manifest, standing: Standing, scope: Scope) -
     return [line for line, _ in groupby(lines)]
 
 
-def _names_hidden(command: VerifyCommand, manifest: Manifest, scope: Scope) -> bool:
-    outside = manifest.scope.hidden_from
+@functools.lru_cache(maxsize=64)
+def _names_hidden(command: VerifyCommand, outside: str | None, scope: Scope) -> bool:
     if outside and outside in command.text:
         return True
     words = words_in(f"{command.text} {command.cwd}")

@@ -8,6 +8,7 @@ import functools
 import re
 from collections.abc import Hashable, Sequence
 from itertools import accumulate, islice, takewhile
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from goalseek.manifest.tables import Manifest, Reading, VerifyCommand
 from goalseek.phase_values import Ahead, PastIteration
 from goalseek.records import PROVIDER_FAILED, IterationRecord
 from goalseek.statistics.stacking import ELIGIBLE
-from goalseek.values import Outcome, Reason, to_line
+from goalseek.values import Outcome, Reason
 from goalseek.workspace.scope import Scope
 
 _SENTENCES = {
@@ -86,12 +87,10 @@ def read_history(archive: Archive, best_iteration: int, manifest: Manifest, scop
         tries.append(past)
     by_iteration = {record.iteration: record for record in records}
     nearest = [past for past, _ in rank_rejected(tries) if not by_iteration[past.iteration].stacked][:_DIFFS_READ]
-    diffs = {}
-    for past in nearest:
-        patch = _read_patch(archive, by_iteration[past.iteration])
-        diffs[past.iteration] = visible_patch(patch, past.changed_files)
-    shown = share_room(diffs)
-    return tuple(structs.replace(past, diff=shown.get(past.iteration, "")) for past in tries)
+    patches = {past: _read_patch(archive, by_iteration[past.iteration]) for past in nearest}
+    shown = share_room({past.iteration: visible_patch(patch, past.changed_files) for past, patch in patches.items()})
+    diffs = (shown.get(past.iteration) for past in tries)
+    return tuple(structs.replace(past, diff=diff) if diff else past for past, diff in zip(tries, diffs, strict=True))
 
 
 @functools.lru_cache(maxsize=2)
@@ -141,6 +140,7 @@ def _beginning(patch: bytes) -> bytes:
     return patch if len(patch) <= _PATCH_BYTES else patch[:_PATCH_BYTES].rpartition(b"\n")[0] + b"\n(cut: more lines)"
 
 
+@functools.lru_cache(maxsize=4 * _DIFFS_READ)
 def visible_patch(patch: bytes, files: Sequence[str]) -> str:
     """The parts of a patch that change one of these files, without hashes and binary content."""
     # A file whose name git quotes is left out: nobody asked the scope about its real name.
@@ -186,7 +186,7 @@ def _cut_diff(diff: str, limit: int) -> str:
 
 
 def count_json_bytes(text: str) -> int:
-    return len(to_line(text)) - 2  # without its quotes
+    return len(encode_basestring_ascii(text)) - 2  # without its quotes
 
 
 def past_try(
