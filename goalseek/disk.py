@@ -19,10 +19,9 @@ listed folder may be reached through links of the user's (``~/.cache``): these a
 
 Elsewhere only single files by their exact names, and empty folders, are removed: a loose object that a pack of ours
 holds (git.packing), a lock on a ref of ours (project.opening), the half-written file of this process beside the one
-that it was to replace, the prompt of a call that was not made (loop.phases.plan), a file of the checkout that git or
-the records have, for ``goalseek try --restore`` (git.as_user), a skill that goalseek wrote (cli.commands.skill), and
-folders that a first run made around the logs before it was refused (project.opening). A new file replaces an old one
-by a rename: it follows no link.
+that it was to replace, a file of the checkout that git or the records have, for ``goalseek try --restore``
+(git.as_user), a skill that goalseek wrote (cli.commands.skill), and folders that a first run made around the logs
+before it was refused (project.opening). A new file replaces an old one by a rename: it follows no link.
 
 Reading follows no link either. In goalseek's own folders, permissions that lock the owner out are lifted.
 """

@@ -59,6 +59,8 @@ class Briefing(Struct, frozen=True):
     brief: dict[str, Any]
     usage_log: UsageLog  # a program is written there before it starts
     standing: Standing  # the one at which the workspace stands
+    secrets: Redactor
+    answered: frozenset[tuple[str, str]]  # providers and models with recorded answers in this run
 
     def at(self, standing: Standing) -> Briefing:
         """For a workspace that stands at a later incumbent, as another change was kept meanwhile."""
@@ -81,7 +83,13 @@ def brief_iteration(
 ) -> Briefing:
     history = read_history(archive_of(project), context.best_iteration, config.manifest, config.scope)
     brief = make_brief(context, history, config.manifest, standing.for_run(project.run_id), config.scope)
-    return Briefing(project, config, context, history, brief, usage_log, standing)
+    answered = frozenset(
+        (record.provider, record.model)
+        for record in project.ledger.recent
+        if record.run_id == project.run_id and record.reason not in PROVIDER_FAILED
+    )
+    secrets = credentials_of(config.manifest)
+    return Briefing(project, config, context, history, brief, usage_log, standing, secrets, answered)
 
 
 class CallEdits(Protocol):
@@ -224,9 +232,10 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
     limits = config.manifest.limits
     bounds = [  # the least of the limits of provider, run and invocation
         project.provider().in_turn(context.turn).timeout(request.phase),
-        seconds_left(limits, briefing.usage_log.standing(), project.activity.clock.now()),
         None if project.ends_at is None else project.ends_at - time.monotonic(),
     ]
+    if limits.time or limits.total.time or limits.deadline:
+        bounds.append(seconds_left(limits, briefing.usage_log.standing(), project.activity.clock.now()))
     seconds = min((max(bound, 0.0) for bound in bounds if bound is not None), default=None)
     minutes = None if seconds is None else round(seconds / 60, 1 if seconds < _WHOLE_MINUTES else None)
     brief = {**briefing.brief, "minutes": minutes}
@@ -235,12 +244,12 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
         brief["review"] = told
     name = str(CheckpointName(request.phase, request.number))
     nonce = project.ledger.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
-    secrets = credentials_of(config.manifest)
+    redact = briefing.secrets.redact_text
 
     @functools.cache
     def prompts() -> Prompts:
         made = make_prompts(config.templates, config.manifest, context, brief, request, nonce)
-        return Prompts(*map(secrets.redact_text, structs.astuple(made)))
+        return Prompts(redact(made.fresh), lambda: redact(made.resumed()), redact(made.file_list))
 
     table, workspace = project.provider_table(), project.workspace(config, briefing.standing)
     prefix_length, kind, paths = len(project.places.prefix), config.scope.kind, workspace.tree.entries
@@ -250,7 +259,7 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
         tree=workspace.root,
         label=f"{project.run_id} {context.iteration}{' review' if request.review else ''}",
         is_reviewer=request.review is not None,
-        secrets=secrets,
+        secrets=briefing.secrets,
         briefing=briefing,
         request=request,
         name=name,
@@ -271,11 +280,7 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
         brief=brief,
         nonce=nonce,
         name=name,
-        answered=frozenset(
-            (record.provider, record.model)
-            for record in project.ledger.recent
-            if record.run_id == project.run_id and record.reason not in PROVIDER_FAILED
-        ),
+        answered=briefing.answered,
     )
 
 

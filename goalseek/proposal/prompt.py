@@ -83,10 +83,12 @@ def make_prompts(
 
     is_planned = request.plan is not None and bool(request.plan.title)
     text = template.text if is_planned or not template.unplanned else f"{template.text}\n{template.unplanned}"
-    fresh, resumed = fill(text, values), ""
-    if template.resumed and (request.phase != "plan" or request.problem):
-        resumed = fill(template.resumed, _Values(request, nonce, {**given, "is_resumed": True}))
-    return Prompts(fresh, resumed, values["files"])
+    has_resumed = template.resumed and (request.phase != "plan" or request.problem)
+
+    def resumed() -> str:
+        return fill(template.resumed, _Values(request, nonce, {**given, "is_resumed": True})) if has_resumed else ""
+
+    return Prompts(fill(text, values), resumed, values["files"])
 
 
 def brief_text(manifest: Manifest, context: Context, brief: dict[str, Any]) -> str:

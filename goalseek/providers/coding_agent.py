@@ -62,7 +62,7 @@ class AgentProvider(CommandProvider):
 
     def plan(self, call: Call) -> Reply:
         """Ask for a plan, in the session of its last answer, without a way to edit if the agent has such a mode."""
-        return require_plan(self._ask_in_session(call, bool(call.prompts().resumed)), call.nonce)
+        return require_plan(self._ask_in_session(call, bool(call.prompts().resumed())), call.nonce)
 
     def apply(self, call: Call, plan: Plan) -> Reply:
         """Let the agent edit; a repair, or its own plan, resumes an earlier call's session in this HOME."""
@@ -86,7 +86,7 @@ class AgentProvider(CommandProvider):
     def ask(self, call: Call, session: Session | None = None, planned: tuple[str, ...] = ()) -> Reply:
         """One call, in ``session`` if given, to edit ``planned`` files. Raises Failed without an answer."""
         login = self.login()
-        prompt = (session and (call.host.resume_prompt() or call.prompts().resumed)) or call.prompt
+        prompt = (session and (call.host.resume_prompt() or call.prompts().resumed())) or call.prompt
         if self.preset.adds_named_files and (file_list := call.prompts().file_list):
             prompt = prompt.replace(file_list, "They are not listed here.")
         call = _with_prompt(call, prompt)

@@ -83,7 +83,7 @@ class CallHost:
 
 class Prompts(Struct, frozen=True):
     fresh: str
-    resumed: str = ""  # in the session of its last answer; "" if a session changes nothing
+    resumed: Callable[[], str] = str  # in the session of its last answer; "" if a session changes nothing
     file_list: str = ""  # the part that lists files
 
 

@@ -174,8 +174,8 @@ def night() -> dict[str, str]:
     for name, request in asked.items():
         sent = prompts(request)
         texts[f"{name}.md"] = sent.fresh
-        if sent.resumed and name != "apply-unplanned":
-            texts[f"{name}-resumed.md"] = sent.resumed
+        if sent.resumed() and name != "apply-unplanned":
+            texts[f"{name}-resumed.md"] = sent.resumed()
     return texts
 
 
@@ -197,7 +197,7 @@ def test_the_prompt_says_what_becomes_of_a_new_file_outside_the_scope_in_this_pr
     for manifest, expected in ((MANIFEST, "is left out, and the rest is measured"), (strict, "rejects it too")):
         for request in (Request("plan"), Request("apply", plan=PLAN), Request("repair", plan=PLAN)):
             assert f"A new file elsewhere {expected}.\n" in prompts(request, manifest=manifest).fresh
-        resumed = prompts(Request("apply", plan=PLAN), manifest=manifest).resumed
+        resumed = prompts(Request("apply", plan=PLAN), manifest=manifest).resumed()
         assert f"A new file elsewhere {expected}.\n" in resumed
 
 
@@ -212,7 +212,7 @@ def test_what_is_under_way_beside_it_is_told_by_title_and_files_and_no_hidden_fi
 
 def test_a_resumed_apply_late_in_a_long_night_with_a_long_program_is_short() -> None:
     sent = prompts(Request("apply", plan=PLAN), PROGRAM * 300, 40)
-    fresh, resumed = sent.fresh, sent.resumed
+    fresh, resumed = sent.fresh, sent.resumed()
     assert len(fresh) > 55_000 and len(resumed.encode()) < 2048
     assert "- train.py\n- model/**" in resumed and "30 minutes" in resumed and PLAN.title in resumed
     for told_before in ("plain numpy", "parameters", "data/train.csv"):

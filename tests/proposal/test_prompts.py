@@ -297,7 +297,7 @@ def test_templates_of_earlier_versions_work_on_as_a_users_own(phase: str, datadi
     for values, past_tries in ((told, (past(8),)), ({"program": ""}, ())):
         made = sent(phase, past_tries, plan, problem, old, **values)
         assert not string.Template(made.fresh).get_identifiers() and "score" in made.fresh and NONCE in made.fresh
-        assert made.resumed == "", "their text is sent in a session too, as it was"
+        assert made.resumed() == "", "their text is sent in a session too, as it was"
         assert "a title" in made.fresh and "it broke" in made.fresh
         is_author = phase in ("plan", "apply")
         assert ("# What was tried" in made.fresh) == (values is told and is_author)
@@ -319,7 +319,7 @@ def test_a_template_may_have_a_second_part_for_sessions_and_only_an_authors(tmp_
         load_templates(tmp_path)
     (tmp_path / "repair.md").write_text("New: $problem\n<!-- resumed -->\nAgain: $problem\n")
     made = sent("repair", problem=Problem("it broke"), templates=tmp_path)
-    assert (made.fresh, made.resumed) == ("New: it broke\n", "Again: it broke\n")
+    assert (made.fresh, made.resumed()) == ("New: it broke\n", "Again: it broke\n")
     (tmp_path / "review.md").write_text("$nonce $criteria $diff\n<!-- resumed -->\n$nonce $criteria $diff\n")
     with pytest.raises(GoalseekError, match="a reviewer has no session"):
         load_templates(tmp_path)
@@ -332,7 +332,7 @@ def test_who_has_a_plan_is_told_nothing_of_a_flat_climb_and_an_own_template_has_
     (tmp_path / "apply.md").write_text("$history\n<!-- unplanned -->\nNow $ideas$plan.\n<!-- resumed -->\nGo.\n")
     for asked, is_told in ((plan, False), (Plan("", ""), True)):
         own = sent("apply", tries, asked, templates=tmp_path)
-        assert "- 8: reverted/worse" in own.fresh and ("\nNow " in own.fresh) == is_told and own.resumed == "Go.\n"
+        assert "- 8: reverted/worse" in own.fresh and ("\nNow " in own.fresh) == is_told and own.resumed() == "Go.\n"
     (tmp_path / "plan.md").write_text("$nonce\n<!-- unplanned -->\nx\n")
     with pytest.raises(GoalseekError, match=r"plan\.md: only apply\.md is asked without a plan"):
         load_templates(tmp_path)
@@ -371,7 +371,7 @@ def test_an_author_is_told_the_smallest_gain(min_delta: float | str, noise: Nois
     assert describe_smallest_gain(metric, noise) == expected
     manifest, standing = replace(MANIFEST, metric=metric), Standing(noise=noise)
     made = sent("apply", plan=Plan("t", "x"), manifest=manifest, standing=standing)
-    for text in (made.fresh, made.resumed):
+    for text in (made.fresh, made.resumed()):
         assert f"The smallest gain that can be recognized: {expected}.\n" in text and "You have 20 minutes" in text
 
 
@@ -444,7 +444,8 @@ def test_hidden_facts_are_nowhere_in_prompt_and_brief_even_where_an_open_command
     brief = make_brief(told, (past(8),), manifest, standing, build_scope("", manifest.scope))
     texts = [as_json(brief)]
     for phase in PHASES:
-        texts += structs.astuple(sent(phase, (past(8),), Plan("t", "x"), manifest=manifest, standing=standing))
+        asked = sent(phase, (past(8),), Plan("t", "x"), manifest=manifest, standing=standing)
+        texts += [asked.fresh, asked.resumed(), asked.file_list]
     hidden = "truth hidden/ ../hidden vault judge.py 77 1234 987 held secret cheats".split()
     assert [word for text in texts for word in hidden if word in text] == []
     assert brief["measurement"] == [
