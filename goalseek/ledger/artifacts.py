@@ -99,7 +99,7 @@ def prune_outputs(folders: Sequence[Path], log: LogTable, standing: Standing, hi
 
 
 def clear_attempts(folder: Path) -> None:
-    for name in _CALL_FILES:
+    for name in frozenset(os.listdir(folder)).intersection(_CALL_FILES):
         remove_if_exists(folder / name)
 
 
@@ -141,8 +141,9 @@ def list_attempt_files(folder: Path, names: tuple[str, ...]) -> list[str]:
 def write_prompt(run_folder: Path, name: str, text: str) -> None:
     """``name`` is a call, such as ``plan-2``; ``prompt.md`` holds the newest."""
     (run_folder / PROMPTS).mkdir(exist_ok=True)
+    content = text.encode("utf-8", "replace")
     for path in (run_folder / PROMPTS / f"{name}.md", run_folder / "prompt.md"):
-        path.write_text(text, encoding="utf-8", errors="replace")
+        path.write_bytes(content)
 
 
 def read_prompts(run_folder: Path) -> list[tuple[str, bytes]]:

@@ -85,9 +85,9 @@ class AgentLaunch(CallHost, Struct):
         project, confines = self.project, self.project.confines
         brief_file = call.prompt_file.with_name("brief.json")
         recreate_folder(brief_file.parent)
-        call.usage_file.touch()
-        call.prompt_file.write_text(call.prompt, encoding="utf-8", errors="replace")
-        brief_file.write_text(self.secrets.redact_text(as_json(call.brief)))
+        prompt, brief = call.prompt.encode("utf-8", "replace"), self.secrets.redact(as_json(call.brief).encode())
+        for path, content in ((call.prompt_file, prompt), (brief_file, brief), (call.usage_file, b"")):
+            path.write_bytes(content)
         credentials = inherited_variables(spec.login.variables)
         contract = {
             "GOALSEEK_ITERATION": str(call.context.iteration),
@@ -118,16 +118,16 @@ class AgentLaunch(CallHost, Struct):
             credentials=tuple(file.real for file in spec.login.files),
         )
         with self._hold_login(spec):
-            shown = [path.relative_to(confines.top) for path in access.readable if path.is_relative_to(confines.top)]
+            seen = access.readable if confines.mounts else ()
+            shown = [path.relative_to(confines.top) for path in seen if path.is_relative_to(confines.top)]
             placeholders = [file for path in shown if not (file := self.tree / path).exists()]
             launch = confines.launch(access, spec.arguments, environment, call.folder)
             on_output = self.secrets.stream(project.watch.on_output)
             try:
-                stdin = call.prompt.encode("utf-8", "replace") if spec.has_input else b""
-                result = self.run(call, spec, launch, stdin, on_output)
+                result = self.run(call, spec, launch, prompt if spec.has_input else b"", on_output)
                 on_output(b"")
             finally:
-                for path in placeholders if confines.mounts else ():  # the empty file on which the program was mounted
+                for path in placeholders:  # the empty file on which the program was mounted
                     remove_if_exists(path)
         refuse_full(brief_file.parent)  # half an edit is no proposal
         redact = self.secrets.redact

@@ -34,6 +34,7 @@ class CommandProvider(Reviewer):
     def __init__(self, table: ProviderTable, folder: Path) -> None:
         self.table, self.folder = table, folder
         self.name, self.model, self.timeout, self.words = table.name, table.model, table.timeout, table.command or ()
+        self._program = ""
 
     def __eq__(self, other: object) -> bool:  # its state stays if it is built again from the same table
         return isinstance(other, CommandProvider) and (self.table, self.folder) == (other.table, other.folder)
@@ -58,7 +59,9 @@ class CommandProvider(Reviewer):
         if "/" in name:
             path = (self.folder / Path(name).expanduser()).resolve()
             return str(path) if path.is_file() else None
-        return _find(name)
+        if not os.access(self._program, os.X_OK):  # it was not looked for yet, or has gone
+            self._program = _find(name) or ""
+        return self._program or None
 
     def check(self) -> None:
         program, name = self.find_program(), self.words[0]
