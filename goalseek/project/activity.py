@@ -31,7 +31,6 @@ if typing.TYPE_CHECKING:
 
 BEAT_SECONDS = 0.5
 HEARTBEAT_SECONDS = 5.0
-MIN_WRITE_SECONDS = 0.1
 MOMENT_SECONDS = 2.0
 OUTPUT = "output.log"
 MAX_OUTPUT = 2**20
@@ -241,7 +240,7 @@ class Activity:
         self.observer.on_picture(picture)
         self._has_unwritten = True
         # The next heartbeat writes an earlier picture: nobody reads faster, and each write makes the disk work.
-        if not is_same_status or self._seconds_since_write() >= MIN_WRITE_SECONDS:
+        if not is_same_status or self._seconds_since_write() >= BEAT_SECONDS:
             self._write()
 
     def show_turn(self, side: str, number: int, so_far: str) -> None:
