@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from goalseek._version import __version__
-from goalseek.disk import read_object, remove_if_exists, write_atomic
+from goalseek.disk import read_object, remove_if_exists
 from goalseek.git.command import git
 from goalseek.humanize import format_duration, format_number
 from goalseek.ledger.checkpoints import Flight
@@ -171,7 +171,7 @@ def write_summary(run_folder: Path, record: IterationRecord) -> None:
     lines += [f"- note: {note}" for note in record.notes]
     run_folder.mkdir(parents=True, exist_ok=True)
     (run_folder / "results_discussion.md").write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
-    write_atomic(run_folder / "result.json", to_indented(record) + "\n")
+    (run_folder / "result.json").write_text(to_indented(record) + "\n")
 
 
 def write_git_state(path: Path, refs: tuple[str | None, ...], branch: str, commits: Iterable[str]) -> None:

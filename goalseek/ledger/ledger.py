@@ -14,7 +14,6 @@ from typing import TypeVar
 from msgspec import structs
 
 from goalseek import records
-from goalseek.disk import write_atomic
 from goalseek.errors import GoalseekError
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.repository import Commit, RefMove, RefMoved, Repository, ref_moved_error, walk_first_parents
@@ -77,7 +76,8 @@ class Ledger:
         snapshot = self.history.load_snapshot(self.seal)
         repair_note = self._repair_lines(snapshot)
         self._size = self.history.size()
-        self._note_head()
+        if self.head and self._last_head() != self.head:
+            self._note_head(repository.load_commit(self.head).message)
         self.standing = self.history.replay(snapshot)
         self._pinned: tuple[int, Ruler] | None = None
         self._newest = deque([self.standing], maxlen=_NEWEST_STANDINGS)
@@ -100,14 +100,15 @@ class Ledger:
         # They keep the candidate and its earlier versions reachable.
         further = sealed.further_parents if isinstance(sealed, records.IterationRecord) else ()
         timestamp = int(datetime.fromisoformat(sealed.timestamp).timestamp())
-        after = objects.write_commit(tree, (parent, *further), entry_message(sealed, line), timestamp)
+        message = entry_message(sealed, line)
+        after = objects.write_commit(tree, (parent, *further), message, timestamp)
         try:
             repository.move([RefMove(repository.ledger_ref, before, after)])
         except RefMoved:
             actual = repository.refs().ledger
             raise ref_moved_error(repository.ledger_ref, before or "nothing", actual) from None
         self.head = after
-        self._note_head()
+        self._note_head(message)
         if self.history.size() == self._size:
             append_line(self.history.path, line)
         else:  # somebody changed the file since the last line
@@ -203,9 +204,7 @@ class Ledger:
             return None
         return words[-1] if words else None
 
-    def _note_head(self) -> None:
-        """A lost or older note is harmless: it serves only to detect changes by others."""
-        if self.head and self._last_head() != self.head:
-            is_of_schema_1 = self.repository.load_commit(self.head).message.startswith("{")
-            note = self.head if is_of_schema_1 else f"{_NOTE_FOR_OLDER_VERSIONS} {self.head}"
-            write_atomic(self.repository.own / _HEAD_FILE, note + "\n")
+    def _note_head(self, message: str) -> None:
+        """``message`` is the head's. An empty, lost or older note is harmless: it only detects changes by others."""
+        note = self.head if message.startswith("{") else f"{_NOTE_FOR_OLDER_VERSIONS} {self.head}"
+        (self.repository.own / _HEAD_FILE).write_text(f"{note}\n")
