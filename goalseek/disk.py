@@ -391,8 +391,8 @@ def open_atomic(
 ) -> Iterator[BinaryIO]:
     """Opens a file that takes the place of ``path`` when the block ends; if that fails, the old one stays.
 
-    ``durable`` syncs it first: after a power cut it has the old content or the new. ``temporary``, by default the path
-    with ".new" at its end, is never written through a link; it stays if the process is killed.
+    ``durable`` syncs it and its name: then no power cut takes it. ``temporary``, by default the path with ".new" at its
+    end, is never written through a link; it stays if the process is killed.
     """
     temporary = temporary or path.with_name(path.name + ".new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
@@ -403,6 +403,8 @@ def open_atomic(
                 file.flush()
                 os.fsync(file.fileno())
         temporary.replace(path)
+        if durable:
+            sync(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -414,6 +416,18 @@ def write_atomic(path: Path, content: bytes | str, durable: bool = False) -> Non
         path.parent.mkdir(parents=True, exist_ok=True)
     with open_atomic(path, durable) as file:
         file.write(content.encode() if isinstance(content, str) else content)
+
+
+def write_new(path: Path, content: str, durable: bool = False) -> None:
+    """As ``write_atomic``; but a kill may leave a torn file where none was."""
+    try:
+        with path.open("x") as file:
+            file.write(content)
+            if durable:  # a file system with a journal syncs a new file's name with it
+                file.flush()
+                os.fsync(file.fileno())
+    except (FileExistsError, FileNotFoundError):
+        write_atomic(path, content, durable)
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -49,12 +49,14 @@ def is_run_folder(folder: Path) -> bool:
 
 
 def is_foreign(folder: Path) -> bool:
-    """Whether an iteration must not write there: neither ours nor left by a kill before the first checkpoint."""
+    """Whether an iteration must not write there: neither ours nor left by a kill or a power cut at its beginning."""
     if not os.path.lexists(folder):
         return False
     if folder.is_symlink() or not folder.is_dir():
         return True
-    return not {path.name for path in folder.iterdir()} <= _FILES_BEFORE_CHECKPOINTS and not is_run_folder(folder)
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    is_cut_off = sizes.get("context.json") == 0 or sizes.keys() <= _FILES_BEFORE_CHECKPOINTS
+    return not is_cut_off and not is_run_folder(folder)
 
 
 def old_run_folders(runs: Path, newest: int | None, standing: Standing) -> list[Path]:

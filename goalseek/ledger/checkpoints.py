@@ -1,6 +1,7 @@
 """Checkpoints: each phase's result, stored before the next phase begins, so that a kill loses none.
 
-One is used only if its run, the record before it, the digest of the phase's input and its seal all match.
+One is used only if its run, the record before it, the digest of the phase's input and its seal all match, so a torn one
+counts as missing. ``STORED`` says what a power cut may take.
 """
 
 from __future__ import annotations
@@ -13,15 +14,36 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, structs
 
-from goalseek.disk import open_atomic, remove_if_exists, write_atomic
+from goalseek.disk import open_atomic, remove_if_exists, write_atomic, write_new
 from goalseek.ledger.standing import Standing
 from goalseek.values import Usage, from_plain, to_line
 
 Value = TypeVar("Value")
+STORED: dict[str, Literal["durable", "carried", "made again"]] = {
+    "calls": "durable",  # the calls that the next record pays for, stored before an agent is called
+    "plan": "durable",  # an answer that was paid for; "carried" if nobody was asked
+    "change": "durable",
+    "review": "durable",
+    "word": "durable",  # a person's
+    "evidence": "durable",  # the measurements
+    "begun": "durable",  # the record that one of several iterations follows
+    "context": "carried",  # a plan or a change is made from it, and the evidence from a candidate
+    "candidate": "carried",
+    "verdict": "made again",  # from the evidence
+    "record": "made again",
+    "seconds": "made again",  # counted from the phases
+    "failed": "made again",  # the error comes again
+}
+"""What a power cut may take. A kill takes nothing.
+
+* durable: synced, with its name, before the next phase begins.
+* carried: not synced. It counts with a later durable one of its iteration, and that has a copy.
+* made again: not synced.
+"""
 _KEY_LENGTH = 8
 _FORM = re.compile(rf"([0-9a-f]{{{_KEY_LENGTH}}})-[0-9a-f]{{64}}")
 _ANSWERS = "context|plan|change|candidate|evidence|verdict|review|word|record"
@@ -135,9 +157,6 @@ class Checkpoint(Struct, frozen=True):
             return None
 
 
-_MADE_AGAIN = ("verdict", "record")  # from what is stored before them: a power cut may lose these two
-
-
 class Checkpoints:
     """``follows`` is the seal of the record before the iteration. Without ``seal``, for readers, seals are believed."""
 
@@ -146,55 +165,72 @@ class Checkpoints:
         self.run_id = run_id
         self._seal = seal
         self._follows = follows
+        self._waiting: dict[str, Any] = {}  # carried checkpoints without a durable copy
+        self._copies: dict[str, dict[str, Any]] = {}  # by the durable checkpoint that they are in
 
     def of_run(self, run_id: str) -> Checkpoints:
-        return Checkpoints(self.folder, self._seal, run_id, self._follows)
+        other = Checkpoints(self.folder, self._seal, run_id, self._follows)
+        if not run_id:  # the calls carry the checkpoints of this run
+            other._waiting = self._waiting
+        return other
 
     def load(self, name: CheckpointName, kind: type[Value], input_digest: str) -> Checkpoint | None:
         """None if this run has none with a valid seal and this input digest."""
-        stored = self._read(name)
+        stored = self._matching(name, read_sealed(f"{self.folder}/{name}.json", self._seal))
         return stored.decoded(kind, input_digest) if stored else None
 
     def save(self, name: CheckpointName, value: Any, input_digest: str, seconds: float) -> Checkpoint:
-        content, seal = self._encode(name, value, input_digest, seconds)
-        write_atomic(self.folder / f"{name}.json", content, durable=name.answer not in _MADE_AGAIN)
-        return Checkpoint(value, input_digest, seal, seconds)
-
-    def note_seconds(self, phases: Mapping[str, float]) -> None:
-        """Errors are ignored and nothing is fsynced: a power cut may lose them, a kill does not."""
-        with contextlib.suppress(OSError):
-            content, _ = self._encode(SECONDS, {"phases": phases}, str(SECONDS), 0.0)
-            write_atomic(self.folder / f"{SECONDS}.json", content)
-
-    def load_seconds(self) -> dict[str, float]:
-        """Active seconds by phase; empty before the first."""
-        stored = self.load(SECONDS, dict[str, dict[str, float]], str(SECONDS))
-        return dict(stored.value.get("phases", {})) if stored else {}
-
-    def _encode(self, name: CheckpointName, value: Any, input_digest: str, seconds: float) -> tuple[bytes, str]:
         assert self._seal
+        text, fate = str(name), STORED[name.answer]
+        if text.startswith("plan") and not value.title and value.usage == Usage():
+            fate = "carried"  # its author plans while it edits
         stored = {
-            "name": str(name),
+            "name": text,
             "run_id": self.run_id,
             "follows": self._follows,
             "made_from": input_digest,
             "seconds": seconds,
             "value": value,
         }
+        if fate == "durable" and (copies := {**self._copies.get(text, {}), **self._waiting}):
+            stored["earlier"] = self._copies[text] = copies
         body = to_line(stored)
         seal = self._seal.of("memory", body)
-        return f'{body[:-1]},"seal":"{seal}"}}\n'.encode(), seal
+        # These may be the first in a folder, and say that it is ours: a kill leaves them whole, or not at all.
+        write = write_atomic if name.answer in ("context", "failed", "begun") else write_new
+        write(self.folder / f"{text}.json", f'{body[:-1]},"seal":"{seal}"}}\n', durable=fate == "durable")
+        if fate == "durable":
+            self._waiting.clear()
+        elif fate == "carried":
+            self._waiting[text] = {**stored, "seal": seal}
+        return Checkpoint(value, input_digest, seal, seconds)
+
+    def note_seconds(self, phases: Mapping[str, float]) -> None:
+        """Errors are ignored."""
+        with contextlib.suppress(OSError):
+            self.save(SECONDS, {"phases": phases}, str(SECONDS), 0.0)
+
+    def load_seconds(self) -> dict[str, float]:
+        """Active seconds by phase; empty before the first."""
+        stored = self.load(SECONDS, dict[str, dict[str, float]], str(SECONDS))
+        return dict(stored.value.get("phases", {})) if stored else {}
 
     def stored(self) -> dict[CheckpointName, Checkpoint]:
         """This run's answers by file name: of two with one input digest, an attempt comes before a verdict."""
+        rows: dict[str, Any] = {}
+        for path in self.folder.glob("*.json"):
+            is_known = CheckpointName.parse(path.stem) or path.stem == str(CALLS)
+            if is_known and (row := read_sealed(path, self._seal)):
+                rows = {**row.get("earlier", {}), **rows, path.stem: row}
         answers = {}
-        for path in sorted(self.folder.glob("*.json")):
-            if (name := CheckpointName.parse(path.stem)) and (stored := self._read(name)):
+        for text, row in sorted(rows.items()):
+            if (name := CheckpointName.parse(text)) and (stored := self._matching(name, row)):
                 answers[name] = stored
+                if name.answer in ("context", "plan", "candidate"):
+                    self._waiting[text] = row
         return answers
 
-    def _read(self, name: CheckpointName) -> Checkpoint | None:
-        stored = read_sealed(f"{self.folder}/{name}.json", self._seal)
+    def _matching(self, name: CheckpointName, stored: Mapping[str, Any]) -> Checkpoint | None:
         try:
             if (stored["name"], stored["run_id"], stored["follows"]) != (str(name), self.run_id, self._follows):
                 return None
@@ -212,7 +248,8 @@ def read_sealed(path: Path | str, seal: Seal | None) -> dict[str, Any]:
         with open(path, "rb") as file:  # noqa: PTH123 - read often, and Path takes as long as the reading
             stored: dict[str, Any] = dict(json.loads(file.read()))
         body = to_line({key: stored[key] for key in stored if key != "seal"})
-        is_sealed = seal is None or seal.holds(stored["seal"], "memory", body)
+        copies = stored.get("earlier", {})
+        is_sealed = isinstance(copies, dict) if seal is None else seal.holds(stored["seal"], "memory", body)
         return stored if is_sealed else {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}

@@ -6,6 +6,9 @@ import signal
 import pytest
 from project import Project, answer, home, living
 
+from goalseek.ledger.artifacts import is_foreign
+from goalseek.ledger.checkpoints import STORED
+
 WAITING = """\
 echo "$GOALSEEK_ITERATION" >> "$HOME/measured"
 if [ "$GOALSEEK_ITERATION" = 1 ] && [ ! -e "$HOME/go" ]; then touch "$HOME/waiting"; sleep 30; exit 9; fi
@@ -87,6 +90,24 @@ def test_a_signal_ends_it_at_a_place_that_resumes(waiting: Project, number: sign
     home("go").touch()
     assert [record["metric"]["value"] for record in waiting.climb("iterate", "-n", "2")] == [1, 11, 12]
     assert home("called").read_text() == "x\n" * 2
+
+
+@pytest.mark.parametrize("steps", [2, 3, 4, 5, 6])
+def test_after_a_power_cut_no_agent_is_called_again_and_nothing_measured(waiting: Project, steps: int) -> None:
+    """It leaves names and empty files of what was not synced, and copies of these in what was."""
+    home("go").touch()
+    for _ in range(5 + steps):
+        waiting.check("step")
+    folder = waiting.run_folder(1)
+    synced = [folder / f"{name}.json" for name, fate in STORED.items() if fate == "durable" and name != "plan"]
+    for path in set(folder.glob("*.*")) - set(synced):
+        path.write_bytes(b"")
+    assert not is_foreign(folder)
+    waiting.results.write_bytes(waiting.results.read_bytes()[:-9])
+    assert [record["metric"]["value"] for record in waiting.climb()[:2]] == [1, 11]
+    assert home("called").read_text() == "x\n"
+    assert home("measured").read_text().split() == ["0", "1"]
+    waiting.check("audit")
 
 
 @pytest.mark.slow
