@@ -38,7 +38,6 @@ _SETTLED_NS = 2_000_000_000  # the time of a folder that changed again is anothe
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
 _READ = ("cat-file", "--batch")
 _HAS = ("cat-file", "--batch-check")
-_TREE = ("mktree", "--missing", "-z", "--batch")
 _PATCH = ("diff-tree", "--stdin", "--no-commit-id", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv")
 _DIFF = ("diff-tree", "--stdin", "--no-commit-id", "-r", "--numstat", "-p", "--binary", "--full-index")
 _DIFFER = ("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
@@ -321,7 +320,8 @@ class Objects:
 
     def write_file(self, path: Path, kind: str = "blob") -> str:
         """Store the bytes unfiltered; returns their hash. The file must be the tool's own."""
-        arguments = ("hash-object", "-w", "-t", kind, "--no-filters", "--stdin-paths")
+        literally = ("--literally",) * (kind == "tree")  # the user's may have an entry that git's check refuses
+        arguments = ("hash-object", "-w", "-t", kind, *literally, "--no-filters", "--stdin-paths")
         return self._store_with(arguments, os.fsencode(f"{quote_path(str(path))}\n"))
 
     def write_bytes(self, content: bytes, kind: str = "blob") -> str:
@@ -333,12 +333,12 @@ class Objects:
 
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
         """One level; returns its hash."""
-        kinds = {FOLDER: "tree", SUBMODULE: "commit"}
-        lines = (
-            f"{entry.mode} {kinds.get(entry.mode, 'blob')} {entry.blob}\t".encode() + os.fsencode(name) + b"\0"
-            for name, entry in entries.items()
+        by_order = {os.fsencode(name + "/" * (entry.mode == FOLDER)): entry for name, entry in entries.items()}
+        rows = (
+            b"%o %b\0%b" % (int(entry.mode, 8), name.rstrip(b"/"), bytes.fromhex(entry.blob))
+            for name, entry in sorted(by_order.items())
         )
-        return self._store_with(_TREE, b"".join(lines) + b"\0")
+        return self.write_bytes(b"".join(rows), "tree")  # git mktree would not sync it
 
     def write_commit(self, tree: str, parents: Sequence[str], message: str, moment: int) -> str:
         """By goalseek at ``moment`` (seconds since 1970); the same values give the same hash."""
