@@ -38,6 +38,9 @@ OVERRIDDEN_SETTINGS = {
 """What the repository's own configuration may say, and goalseek's git does not do. Filters, text conversions, pagers,
 editors, ssh commands and external diffs need no row: no command that would run one is ever called."""
 HARDENED = [word for name, value in OVERRIDDEN_SETTINGS.items() for word in ("-c", f"{name}={value}")]
+WRITTEN_OUT = ("-c", "core.fsyncMethod=writeout-only")
+"""Content is on its way to the disk when git names it, so that a name never leads to a torn file. A later sync on the
+same disk makes both durable: ext4 and XFS sync with a file what was there before; others go back to a whole moment."""
 _USER_PREFIXES = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG", "GIT_SSH")
 
 

@@ -25,7 +25,7 @@ from msgspec import Struct
 from goalseek import process
 from goalseek.disk import add_own, copy_atomic, refuse_full, remove_if_exists, write_atomic
 from goalseek.errors import GitFailed, GoalseekError
-from goalseek.git.command import AUTHOR, HARDENED, environment, git
+from goalseek.git.command import AUTHOR, HARDENED, WRITTEN_OUT, environment, git
 from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, quote_path
 from goalseek.values import StopReason
 
@@ -127,13 +127,13 @@ class BatchProcesses:
         if arguments not in self.open:
             command = ["git", *HARDENED, *arguments]
             self.open[arguments] = process.start_batch(command, environment(**self._variables), self._git_dir)
-        child = self.open[arguments]
+        child, command_name = self.open[arguments], arguments[arguments[0] == "-c" and len(WRITTEN_OUT)]
 
         def raise_ended() -> NoReturn:
             assert child.stderr
             stderr = child.stderr.read().decode("utf-8", "replace").strip()
             self.close()
-            raise _missing_object_error(stderr) or ObjectsFailed(f"git {arguments[0]} ended: {stderr}", stderr)
+            raise _missing_object_error(stderr) or ObjectsFailed(f"git {command_name} ended: {stderr}", stderr)
 
         assert child.stdin and child.stdout
         try:
@@ -235,6 +235,12 @@ class Objects:
         except GitFailed as error:
             raise _missing_object_error(error.stderr) or error from None
 
+    def sync(self) -> None:
+        """Make durable what git wrote out, objects and refs."""
+        with (self.git_dir / "synced").open("wb") as file:
+            os.utime(file.fileno())  # else there may be nothing to sync
+            os.fsync(file.fileno())
+
     def bring_back(self, is_forgetting: bool = False) -> None:
         """Store objects that git commands wrote, and those that others pruned since.
 
@@ -319,9 +325,10 @@ class Objects:
         return not self._processes.send(_HAS, os.fsencode(name) + b"\n").line.endswith(b" missing")
 
     def write_file(self, path: Path, kind: str = "blob") -> str:
-        """Store the bytes unfiltered; returns their hash. The file must be the tool's own."""
+        """Store the bytes unfiltered; returns their hash. Blobs are synced; the file must be the tool's own."""
+        method = () if kind == "blob" else WRITTEN_OUT  # trees and commits can be made again
         literally = ("--literally",) * (kind == "tree")  # the user's may have an entry that git's check refuses
-        arguments = ("hash-object", "-w", "-t", kind, *literally, "--no-filters", "--stdin-paths")
+        arguments = (*method, "hash-object", "-w", "-t", kind, *literally, "--no-filters", "--stdin-paths")
         return self._store_with(arguments, os.fsencode(f"{quote_path(str(path))}\n"))
 
     def write_bytes(self, content: bytes, kind: str = "blob") -> str:

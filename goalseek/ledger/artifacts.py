@@ -54,7 +54,7 @@ def is_foreign(folder: Path) -> bool:
         return False
     if folder.is_symlink() or not folder.is_dir():
         return True
-    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    sizes = {path.name: path.lstat().st_size for path in folder.iterdir()}
     is_cut_off = sizes.get("context.json") == 0 or sizes.keys() <= _FILES_BEFORE_CHECKPOINTS
     return not is_cut_off and not is_run_folder(folder)
 

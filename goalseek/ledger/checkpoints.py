@@ -43,6 +43,9 @@ STORED: dict[str, Literal["durable", "carried", "made again"]] = {
 * durable: synced, with its name, before the next phase begins.
 * carried: not synced. It counts with a later durable one of its iteration, and that has a copy.
 * made again: not synced.
+
+git syncs the blobs of a change before that is stored, and all else with the record (``Objects.sync``). Everything in
+``logs/``, tip and branch are made again from the ledger. An artifact for people may be left torn.
 """
 _KEY_LENGTH = 8
 _FORM = re.compile(rf"([0-9a-f]{{{_KEY_LENGTH}}})-[0-9a-f]{{64}}")

@@ -107,6 +107,7 @@ class Ledger:
         except RefMoved:
             actual = repository.refs().ledger
             raise ref_moved_error(repository.ledger_ref, before or "nothing", actual) from None
+        objects.sync()
         self.head = after
         self._note_head(message)
         if self.history.size() == self._size:

@@ -201,13 +201,12 @@ class History:
 
 
 def append_line(path: Path, *lines: str) -> None:
-    """One O_APPEND write, fsynced; a missing file is made."""
+    """One O_APPEND write; a missing file is made. Lines that a power cut takes are written again from git."""
     content = "".join(line + "\n" for line in lines).encode()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         if os.write(descriptor, content) != len(content):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -71,6 +71,8 @@ def run_iteration(iteration: Iteration) -> IterationRecord:
                     iteration.lanes.acquire_bench()
                     name = CheckpointName("candidate", attempt.number)
                     candidate = step(Phase.COMMIT, name, Candidate, commit, iteration, attempt, change)
+                    if iteration.steps.resumed_from and not iteration.project.repository.objects.has(candidate.commit):
+                        commit(iteration, attempt, change)  # a power cut took it
                     attempt.candidate = candidate
                     iteration.refuse_moved_tip(attempt)
                     attempt.evidence, attempt.verdict = verify(iteration, attempt, change, candidate)
