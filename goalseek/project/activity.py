@@ -262,7 +262,8 @@ class Activity:
 
     def beat(self) -> None:
         """Renew the heartbeat if due, write a pending picture, store the seconds."""
-        if self.is_shown and (self._has_unwritten or self._seconds_since_write() >= HEARTBEAT_SECONDS):
+        due = BEAT_SECONDS if self._has_unwritten else HEARTBEAT_SECONDS
+        if self.is_shown and self._seconds_since_write() >= due:
             with contextlib.suppress(OSError):  # a program runs, and it would be taken for its error
                 self._write()
         if self.phase_seconds:

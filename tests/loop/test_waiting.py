@@ -52,6 +52,10 @@ def test_the_picture_is_written_only_when_it_is_time(tmp_path: Path, monkeypatch
         doing.show(Picture("running", "run", "now", 3, phase))
     assert read_picture(path).phase == "PLAN", "the others followed at once"
     doing.beat()
+    assert read_picture(path).phase == "PLAN", "twice a second at most"
+    with monkeypatch.context() as patch:
+        patch.setattr(activity, "BEAT_SECONDS", 0.0)
+        doing.beat()
     assert read_picture(path).phase == "VERIFY"
     with doing.waiting("for a card"):
         assert read_picture(path).waits == "for a card", "another status is shown at once"
@@ -149,7 +153,7 @@ def test_detached_it_climbs_on_without_the_terminal_and_says_how_to_watch(waitin
         assert refused.exit_code == 4 and re.search(named, refused.stderr), refused
     silent = waiting.run("iterate", "--no-wait")
     assert (silent.exit_code, silent.stdout, silent.stderr) == (0, "", "")
-    assert waiting.state()["turn"] == "run 1, the baseline"
+    until(lambda: waiting.state()["turn"] == "run 1, the baseline")
     log = waiting.logs / "detached.log"
     before = log.read_bytes()
     again = waiting.run("iterate", "--detach")
