@@ -160,7 +160,7 @@ class Usage(Struct, frozen=True):
     @classmethod
     def total(cls, usages: Iterable[Usage]) -> Usage:
         """Its cost is that of those whose cost is known."""
-        return functools.reduce(cls.plus, (usage for usage in usages if usage != _NO_USAGE), _NO_USAGE)
+        return functools.reduce(cls.plus, (usage for usage in usages if usage != cls()), cls())
 
     def plus(self, other: Usage) -> Usage:
         """If the cost of one is unknown, the sum has that of the other, and is partial."""
@@ -180,9 +180,6 @@ class Usage(Struct, frozen=True):
     @property
     def _lacks_cost(self) -> bool:
         return self.cost_is_partial or bool(self.tokens and not self.has_cost)
-
-
-_NO_USAGE = Usage()
 
 
 def _sum(cost: Number | None, other: Number | None) -> Number | None:

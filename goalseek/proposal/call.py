@@ -60,7 +60,6 @@ class Briefing(Struct, frozen=True):
     usage_log: UsageLog  # a program is written there before it starts
     standing: Standing  # the one at which the workspace stands
     secrets: Redactor
-    answered: frozenset[tuple[str, str]]  # providers and models with recorded answers in this run
 
     def at(self, standing: Standing) -> Briefing:
         """For a workspace that stands at a later incumbent, as another change was kept meanwhile."""
@@ -83,13 +82,8 @@ def brief_iteration(
 ) -> Briefing:
     history = read_history(archive_of(project), context.best_iteration, config.manifest, config.scope)
     brief = make_brief(context, history, config.manifest, standing.for_run(project.run_id), config.scope)
-    answered = frozenset(
-        (record.provider, record.model)
-        for record in project.ledger.recent
-        if record.run_id == project.run_id and record.reason not in PROVIDER_FAILED
-    )
     secrets = credentials_of(config.manifest)
-    return Briefing(project, config, context, history, brief, usage_log, standing, secrets, answered)
+    return Briefing(project, config, context, history, brief, usage_log, standing, secrets)
 
 
 class CallEdits(Protocol):
@@ -280,7 +274,11 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
         brief=brief,
         nonce=nonce,
         name=name,
-        answered=briefing.answered,
+        answered=frozenset(
+            (record.provider, record.model)
+            for record in project.ledger.recent
+            if record.run_id == project.run_id and record.reason not in PROVIDER_FAILED
+        ),
     )
 
 

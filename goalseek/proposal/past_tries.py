@@ -41,7 +41,6 @@ _DIFFS_READ = 8
 _DIFFS_BYTES = 4 * 1024
 _SMALLEST_DIFF = 256
 _PATCH_BYTES = 64 * 1024
-_MOST_KNOWN = 1024
 
 
 class Archive(Struct, frozen=True):
@@ -74,7 +73,7 @@ def read_history(archive: Archive, best_iteration: int, manifest: Manifest, scop
         of_incumbent = base == incumbent.commit if incumbent and base else None
         key = record.iteration, record.seal, of_incumbent, index < _IDEAS_READ
         if not (past := known.get(key)):
-            if len(known) >= _MOST_KNOWN:
+            if len(known) > 4 * len(records):  # mostly of tries that are too old
                 known.clear()
             idea = _stored_idea(archive, record) if index < _IDEAS_READ else ""
             past = past_try(record, manifest.commands, readings, idea)
@@ -89,8 +88,7 @@ def read_history(archive: Archive, best_iteration: int, manifest: Manifest, scop
     nearest = [past for past, _ in rank_rejected(tries) if not by_iteration[past.iteration].stacked][:_DIFFS_READ]
     patches = {past: _read_patch(archive, by_iteration[past.iteration]) for past in nearest}
     shown = share_room({past.iteration: visible_patch(patch, past.changed_files) for past, patch in patches.items()})
-    diffs = (shown.get(past.iteration) for past in tries)
-    return tuple(structs.replace(past, diff=diff) if diff else past for past, diff in zip(tries, diffs, strict=True))
+    return tuple(structs.replace(past, diff=shown.get(past.iteration, "")) for past in tries)
 
 
 @functools.lru_cache(maxsize=2)

@@ -20,9 +20,7 @@ from goalseek.proposal.brief import RUN_IT_TOO
 from goalseek.providers.prompt_templates import Templates, fill_template
 from goalseek.providers.provider import Prompts
 
-MAX_DIFF_BYTES = 64 * 1024
 _FILES_LIMIT = 60
-_BRIEF_HISTORY_BYTES = 4 * 1024
 _PATH_LENGTH = 300
 _DATA = "<<<DATA {0}\n{1}\nDATA {0}>>>\n"
 
@@ -56,23 +54,10 @@ def make_prompts(
     templates: Templates, manifest: Manifest, context: Context, brief: dict[str, Any], request: Request, nonce: str
 ) -> Prompts:
     """The problem follows at the end if the template has no ``$problem``."""
-    template, review = templates[request.phase], request.review
+    template = templates[request.phase]
     files = [file for file in context.files if len(file.path) <= _PATH_LENGTH]
     files.sort(key=lambda file: not file.writable)
-    patch = review.patch if review else request.patch
-    shown = patch[:MAX_DIFF_BYTES].decode("utf-8", "replace").rstrip("\n")
-    if (rest := len(patch) - MAX_DIFF_BYTES) > 0:
-        shown += f"\n(cut: {rest} bytes more; the files in the folder are complete)"
-    given = {
-        "manifest": manifest,
-        "context": context,
-        "brief": brief,
-        "review": review,
-        "listed_files": files[:_FILES_LIMIT],
-        "history_bytes": (12 if request.phase == "plan" else 4) * 1024,
-        "patch": shown,
-        "changed_counts": review.changed.decode("utf-8", "replace") if review else "",
-    }
+    given = {"manifest": manifest, "context": context, "brief": brief, "listed_files": files[:_FILES_LIMIT]}
     values = _Values(request, nonce, given)
 
     def fill(text: str, values: _Values) -> str:
@@ -81,20 +66,19 @@ def make_prompts(
             prompt = f"{prompt.rstrip()}\n\n# Your last answer\n\n{values['problem']}\n"
         return prompt
 
+    def resumed() -> str:
+        is_same = not template.resumed or (request.phase == "plan" and not request.problem)
+        return "" if is_same else fill(template.resumed, _Values(request, nonce, {**given, "is_resumed": True}))
+
     is_planned = request.plan is not None and bool(request.plan.title)
     text = template.text if is_planned or not template.unplanned else f"{template.text}\n{template.unplanned}"
-    has_resumed = template.resumed and (request.phase != "plan" or request.problem)
-
-    def resumed() -> str:
-        return fill(template.resumed, _Values(request, nonce, {**given, "is_resumed": True})) if has_resumed else ""
-
     return Prompts(fill(text, values), resumed, values["files"])
 
 
 def brief_text(manifest: Manifest, context: Context, brief: dict[str, Any]) -> str:
     """The brief in words, for somebody who edits in a checkout."""
-    given = {"manifest": manifest, "context": context, "brief": brief, "review": None}
-    values = _Values(Request("brief"), secrets.token_hex(3).upper(), {**given, "history_bytes": _BRIEF_HISTORY_BYTES})
+    given = {"manifest": manifest, "context": context, "brief": brief}
+    values = _Values(Request("brief"), secrets.token_hex(3).upper(), given)
     return fill_template(Path(__file__).with_name("brief.md").read_text("utf-8"), values)
 
 
@@ -112,12 +96,9 @@ class _Values(dict[str, str]):
         self._context = _values_template().new_context({**usual, **given})
 
     def __missing__(self, name: str) -> str:
-        self[name] = text = _fill_block(name, self._context)
+        lines = "".join(_values_template().blocks[name](self._context))
+        self[name] = text = lines.removesuffix("\n")
         return text
-
-
-def _fill_block(name: str, context: Any) -> str:
-    return "".join(_values_template().blocks[name](context)).removesuffix("\n")
 
 
 @functools.lru_cache(maxsize=512)  # the next prompt has nearly the same

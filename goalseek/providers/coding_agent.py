@@ -80,16 +80,16 @@ class AgentProvider(CommandProvider):
         except SessionGone as gone:
             why = f"{self.name} cannot continue its session ({gone.why}), and begins a new one"
             call.host.on_retry(why, gone.usage)
-            prompt = f"{call.prompt}\n{_UNDONE}" if go_on else call.prompt
-            return self.ask(_with_prompt(call, prompt), planned=planned)
+            return self.ask(call, planned=planned, ending=f"\n{_UNDONE}" if go_on else "")
 
-    def ask(self, call: Call, session: Session | None = None, planned: tuple[str, ...] = ()) -> Reply:
+    def ask(self, call: Call, session: Session | None = None, planned: tuple[str, ...] = (), ending: str = "") -> Reply:
         """One call, in ``session`` if given, to edit ``planned`` files. Raises Failed without an answer."""
         login = self.login()
-        prompt = (session and (call.host.resume_prompt() or call.prompts().resumed())) or call.prompt
+        prompt = (session and (call.host.resume_prompt() or call.prompts().resumed())) or call.prompt + ending
         if self.preset.adds_named_files and (file_list := call.prompts().file_list):
             prompt = prompt.replace(file_list, "They are not listed here.")
-        call = _with_prompt(call, prompt)
+        prompts = structs.replace(call.prompts(), fresh=prompt)
+        call = structs.replace(call, prompts=lambda: prompts)
         dollars_left = None if self.is_subscription() else call.host.dollars_left()  # None without a limit
         facts = {
             "apply" if call.phase in ("apply", "repair") else "plan",
@@ -163,11 +163,6 @@ class AgentProvider(CommandProvider):
             return self.preset.read(printed)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             return Answer(trouble=Trouble("crashed", f"its answer cannot be read ({type(error).__name__}: {error})"))
-
-
-def _with_prompt(call: Call, prompt: str) -> Call:
-    prompts = structs.replace(call.prompts(), fresh=prompt)
-    return structs.replace(call, prompts=lambda: prompts)
 
 
 def _fill(word: str, values: dict[str, str]) -> str:

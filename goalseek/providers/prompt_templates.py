@@ -37,7 +37,6 @@ _IN_WORDS = {
 _VERSION = re.compile(r"<!--\s*version\s+(\S{1,40})\s*-->\s*\n")
 _PART = re.compile(r"^<!--\s*(unplanned|resumed)\s*-->\s*\n", re.MULTILINE)
 _SECTION = re.compile(r"^(?=# )", re.MULTILINE)
-_PLACEHOLDER = re.compile(r"\$(?:\$|\{\{(\w+)\}\}|([a-z_][a-z0-9_]*))", re.ASCII | re.IGNORECASE)
 _LIMIT_BYTES = 2**20
 
 
@@ -57,27 +56,20 @@ def fill_template(text: str, values: Mapping[str, str]) -> str:
     A section begins at a line with "# ". ``$nonce`` does not count. A remaining empty one gets words instead.
     """
 
-    def is_used(names: frozenset[str]) -> bool:
-        counted = names - {"nonce"}
+    def is_used(part: str) -> bool:
+        counted = _placeholders_in(part) - {"nonce"}
         return not counted or any(map(values.__getitem__, counted))
 
-    sections = (parts for names, parts in _parse_sections(text) if is_used(names))
-    used = [(names, form) for parts in sections for names, form in parts if is_used(names)]
-    words = {name: values[name] or _IN_WORDS.get(name, "(none)") for names, _ in used for name in names}
-    return "\n\n".join([form for _, form in used]).format_map(words) + ("\n" if text.endswith("\n") else "")
+    sections = filter(is_used, _SECTION.split(text))
+    paragraphs = (paragraph for section in sections for paragraph in re.split(r"\n{2,}", section.strip("\n")))
+    filled = "\n\n".join(filter(is_used, paragraphs)) + ("\n" if text.endswith("\n") else "")
+    words = {name: values[name] or _IN_WORDS.get(name, "(none)") for name in _placeholders_in(filled)}
+    return string.Template(filled).substitute(words)
 
 
-@functools.lru_cache(maxsize=32)
-def _parse_sections(text: str) -> list[tuple[frozenset[str], list[tuple[frozenset[str], str]]]]:
-    """The placeholders of each section, and of each of its paragraphs these and the text for ``str.format``."""
-
-    def parse(part: str) -> tuple[frozenset[str], str]:
-        escaped = part.replace("{", "{{").replace("}", "}}")
-        form = _PLACEHOLDER.sub(lambda found: "{%s}" % (found[1] or found[2]) if found[0] != "$$" else "$", escaped)
-        return frozenset(string.Template(part).get_identifiers()), form
-
-    sections = [(section, re.split(r"\n{2,}", section.strip("\n"))) for section in _SECTION.split(text)]
-    return [(parse(section)[0], [*map(parse, paragraphs)]) for section, paragraphs in sections]
+@functools.lru_cache(maxsize=512)
+def _placeholders_in(part: str) -> frozenset[str]:
+    return frozenset(string.Template(part).get_identifiers())
 
 
 def load_templates(folder: Path | None) -> Templates:
