@@ -143,8 +143,9 @@ def list_attempt_files(folder: Path, names: tuple[str, ...]) -> list[str]:
 def write_prompt(run_folder: Path, name: str, text: str) -> None:
     """``name`` is a call, such as ``plan-2``; ``prompt.md`` holds the newest."""
     (run_folder / PROMPTS).mkdir(exist_ok=True)
-    for path in (run_folder / PROMPTS / f"{name}.md", run_folder / "prompt.md"):
-        path.write_bytes(text.encode("utf-8", "replace"))
+    for path in (f"{run_folder}/{PROMPTS}/{name}.md", f"{run_folder}/prompt.md"):
+        with open(path, "wb") as file:  # noqa: PTH123 - Path takes as long as the writing
+            file.write(text.encode("utf-8", "replace"))
 
 
 def read_prompts(run_folder: Path) -> list[tuple[str, bytes]]:

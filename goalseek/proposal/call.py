@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import re
 import time
@@ -59,7 +58,6 @@ class Briefing(Struct, frozen=True):
     brief: dict[str, Any]
     usage_log: UsageLog  # a program is written there before it starts
     standing: Standing  # the one at which the workspace stands
-    secrets: Redactor
 
     def at(self, standing: Standing) -> Briefing:
         """For a workspace that stands at a later incumbent, as another change was kept meanwhile."""
@@ -82,8 +80,7 @@ def brief_iteration(
 ) -> Briefing:
     history = read_history(archive_of(project), context.best_iteration, config.manifest, config.scope)
     brief = make_brief(context, history, config.manifest, standing.for_run(project.run_id), config.scope)
-    secrets = credentials_of(config.manifest)
-    return Briefing(project, config, context, history, brief, usage_log, standing, secrets)
+    return Briefing(project, config, context, history, brief, usage_log, standing)
 
 
 class CallEdits(Protocol):
@@ -100,7 +97,8 @@ class IterationCall(AgentLaunch, kw_only=True):
     name: str
     nonce: str
     workspace: Workspace
-    prompts: Callable[[], Prompts]
+    brief: dict[str, Any]
+    made_prompts: Prompts | None = None
     edits: CallEdits | None = None  # None for a plan
     recordings: Path | None = None
     sent_prompt: str = ""  # the last one
@@ -108,6 +106,13 @@ class IterationCall(AgentLaunch, kw_only=True):
     def note_prompt(self, prompt: str) -> None:
         self.sent_prompt = prompt
         write_prompt(self.project.run_folder(self.briefing.context.iteration), self.name, prompt)
+
+    def prompts(self) -> Prompts:
+        if not self.made_prompts:
+            config, context, redact = self.briefing.config, self.briefing.context, self.secrets.redact_text
+            made = make_prompts(config.templates, self.manifest, context, self.brief, self.request, self.nonce)
+            self.made_prompts = Prompts(redact(made.fresh), lambda: redact(made.resumed()), redact(made.file_list))
+        return self.made_prompts
 
     def run(
         self, call: Call, spec: LaunchSpec, launch: Launch, stdin: bytes, on_output: Callable[[bytes], object]
@@ -238,28 +243,22 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
         brief["review"] = told
     name = str(CheckpointName(request.phase, request.number))
     nonce = project.ledger.seal.digest("nonce", project.run_id, str(context.iteration), name)[:6].upper()
-    redact = briefing.secrets.redact_text
-
-    @functools.cache
-    def prompts() -> Prompts:
-        made = make_prompts(config.templates, config.manifest, context, brief, request, nonce)
-        return Prompts(redact(made.fresh), lambda: redact(made.resumed()), redact(made.file_list))
-
     table, workspace = project.provider_table(), project.workspace(config, briefing.standing)
-    prefix_length, kind, paths = len(project.places.prefix), config.scope.kind, workspace.tree.entries
+    start, kind, paths = len(project.places.prefix), config.scope.kind, workspace.tree.entries
+    writable = workspace.cached("writable", lambda: tuple(path[start:] for path in paths if kind(path) == "writable"))
     host = IterationCall(
         project=project,
         manifest=config.manifest,
         tree=workspace.root,
         label=f"{project.run_id} {context.iteration}{' review' if request.review else ''}",
         is_reviewer=request.review is not None,
-        secrets=briefing.secrets,
+        secrets=credentials_of(config.manifest),
         briefing=briefing,
         request=request,
         name=name,
         nonce=nonce,
         workspace=workspace,
-        prompts=prompts,
+        brief=brief,
         edits=edits,
         recordings=None if table.record is None or table.name == "replay" else project.folder / table.record,
     )
@@ -267,10 +266,8 @@ def build_call(briefing: Briefing, request: Request, edits: CallEdits | None = N
         phase=request.phase,
         context=context,
         history=briefing.history,
-        writable=workspace.cached(
-            "writable", lambda: tuple(path[prefix_length:] for path in paths if kind(path) == "writable")
-        ),
-        prompts=prompts,
+        writable=writable,
+        prompts=host.prompts,
         brief=brief,
         nonce=nonce,
         name=name,

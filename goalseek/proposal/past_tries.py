@@ -277,18 +277,19 @@ def _stored_plan(archive: Archive, record: IterationRecord) -> dict[str, Any]:
 
 
 def _stored(archive: Archive, record: IterationRecord, answer: str, number: int = 1) -> dict[str, Any]:
-    return _read(archive.runs, record, answer, number, archive.seal)
+    return _read(str(archive.runs), record.iteration, record.seal, CheckpointName(answer, number), archive.seal)
 
 
-def _read(runs: Path, record: IterationRecord, answer: str, number: int, seal: Seal | None) -> dict[str, Any]:
-    path = runs / f"{record.iteration:04d}" / f"{CheckpointName(answer, number)}.json"
-    return read_sealed(path, seal).get("value") or {}
+@functools.lru_cache(maxsize=64)  # once there is a record, it stays
+def _read(runs: str, iteration: int, record_seal: str, name: CheckpointName, seal: Seal | None) -> dict[str, Any]:
+    return read_sealed(f"{runs}/{iteration:04d}/{name}.json", seal).get("value") or {}
 
 
 def crash_output(runs: Path, record: IterationRecord, seal: Seal | None = None) -> str:
     """The end of what its failed command printed, if that sees nothing hidden; else ""."""
     for number in range(len(record.attempts) + 1, 0, -1):
-        if _read(runs, record, "candidate", number, seal).get("commit") == record.commit_hash:
-            failure = _read(runs, record, "evidence", number, seal).get("failure") or {}
-            return str(failure.get("printed") or "")
+        names = CheckpointName("candidate", number), CheckpointName("evidence", number)
+        candidate, evidence = (_read(str(runs), record.iteration, record.seal, name, seal) for name in names)
+        if candidate.get("commit") == record.commit_hash:
+            return str((evidence.get("failure") or {}).get("printed") or "")
     return ""

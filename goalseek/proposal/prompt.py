@@ -91,8 +91,7 @@ class _Values(dict[str, str]):
     """Makes the text of each placeholder when a template names it."""
 
     def __init__(self, request: Request, nonce: str, given: Mapping[str, Any]) -> None:
-        unit = given["manifest"].metric.unit if "manifest" in given else ""
-        usual = {"request": request, "code": nonce, "unit": unit, "run_it_too": RUN_IT_TOO, "is_resumed": False}
+        usual = {"request": request, "code": nonce, "run_it_too": RUN_IT_TOO, "is_resumed": False}
         self._context = _values_template().new_context({**usual, **given})
 
     def __missing__(self, name: str) -> str:
