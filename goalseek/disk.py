@@ -55,7 +55,8 @@ class ForeignPath(RuntimeError):
 def add_own(*folders: Path) -> None:
     """With all that is below them. They need not exist yet."""
     for folder in folders:
-        _OWN[str(folder)] = str(folder.resolve())
+        if str(folder) not in _OWN:
+            _OWN[str(folder)] = str(folder.resolve())
 
 
 def remove(path: Path) -> None:
@@ -66,6 +67,12 @@ def remove(path: Path) -> None:
 
 
 def remove_if_exists(path: Path) -> None:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError:  # locked, or too long: opened part by part it can be removed
+        pass
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         remove(path)
 
@@ -496,7 +503,10 @@ def machine_error(error: Exception) -> GoalseekError | None:
 
 def is_full(folder: Path) -> bool:
     """Whether less than a MiB is free on its disk."""
-    file_system = os.statvfs(_nearest(folder))
+    try:
+        file_system = os.statvfs(folder)
+    except OSError:
+        file_system = os.statvfs(_nearest(folder))
     return bool(file_system.f_blocks) and file_system.f_bavail * file_system.f_frsize < LEAST_AFTER
 
 
