@@ -23,7 +23,7 @@ _copied: dict[Path, dict[str, tuple[int, int] | None]] = {}
 
 def launch_in_bubblewrap(view: View, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
     """``folder`` is on disk, in the tree. Raises FileNotFoundError without bwrap, OSError for a bad mount point."""
-    words, mount_points = _before_the_command(view)
+    words, mount_points, restriction = _before_the_command(view)
     empty = [mount.source for mount in (view.home, view.temporary) if not os.listdir(mount.source)]
     for outer, path, is_folder in mount_points:
         if outer not in empty:  # else bwrap makes it: it follows links, and there is none
@@ -34,14 +34,15 @@ def launch_in_bubblewrap(view: View, arguments: Sequence[str], environment: Mapp
     settings = [word for name, value in loaders.items() for word in ("--setenv", name, value)]
     at = os.fspath(view.tree.at) + os.fspath(folder).removeprefix(os.fspath(view.tree.source))
     own_variables = {name: value for name, value in variables.items() if name not in loaders}
-    restriction = landlock.SCOPE_ONLY if view.network and scopes_abstract_sockets() else ()
     command = (*words, *settings, "--chdir", at, "--", *arguments)
     return Launch(command, own_variables, Path("/"), is_cage=True, restriction=restriction)
 
 
 @functools.lru_cache(maxsize=64)
-def _before_the_command(view: View) -> tuple[list[str], list[tuple[Path, Path, bool]]]:
-    """The words up to the variables; writable folders, each with a path to make in it, and whether that is a folder."""
+def _before_the_command(view: View) -> tuple[list[str], list[tuple[Path, Path, bool]], tuple[str, ...]]:
+    """The words up to the variables; writable folders, each with a path to make and whether that is a folder; and the
+    launch's restriction.
+    """
     launcher = find_bubblewrap()
     if launcher is None:
         raise FileNotFoundError("bwrap")
@@ -85,7 +86,7 @@ def _before_the_command(view: View) -> tuple[list[str], list[tuple[Path, Path, b
         command += ["--symlink", target, str(path)]
     for at in (*covered_folders, Path("/")):
         command += ["--remount-ro", str(at)]
-    return command, mount_points
+    return command, mount_points, landlock.SCOPE_ONLY if view.network and scopes_abstract_sockets() else ()
 
 
 def find_bubblewrap() -> str | None:
@@ -143,10 +144,10 @@ def _with_copied_settings(view: View, mounts: Mapping[str, Mount], links: Links)
     Not if anything else is seen or hidden there, nor for a session of a person's: changes would not be seen in it.
     """
     system_mounts, system_links = _system_layout(view.network)
-    inside = {at: mount for at, mount in mounts.items() if mount.at.is_relative_to(_SETTINGS)}
-    links_inside = {link for link in links if link[0].is_relative_to(_SETTINGS)}
+    inside = {at: mount.at for at, mount in mounts.items() if mount.at.is_relative_to(_SETTINGS)}
+    links_inside = {link: link[0] for link in links if link[0].is_relative_to(_SETTINGS)}
     hidden = [path for path in view.masked if resolve_links(path).real.is_relative_to(_SETTINGS)]
-    is_shown_more = inside.keys() - system_mounts.keys() or links_inside.difference(system_links)
+    is_shown_more = inside.keys() - system_mounts.keys() or links_inside.keys() - {*system_links}
     if view.copies is None or view.terminal or hidden or is_shown_more:
         return mounts, links
     copies = view.copies / f"etc{'-network' if view.network else ''}"
@@ -154,7 +155,7 @@ def _with_copied_settings(view: View, mounts: Mapping[str, Mount], links: Links)
     if not states or any(_state(path) != state for path, state in states.items()):
         recreate_folder(copies)
         states = {}
-        for path in (*(mount.at for mount in inside.values()), *(link for link, _ in links_inside)):
+        for path in (*inside.values(), *links_inside.values()):
             copy = copies / path.relative_to(_SETTINGS)
             copy.parent.mkdir(parents=True, exist_ok=True)
             _copy(str(path), str(copy), states)
