@@ -106,7 +106,8 @@ def read_overview(
         next_step = f"iteration {question.iteration} is answered, {approval}: {holder or 'goalseek iterate'} goes on"
     elif question:
         next_step = commands_for(question) + ("" if holder else "; then goalseek iterate")
-    differences = differences_of_head(loaded, location, standing.baseline.commit if standing.baseline else "")
+    baseline = standing.baseline
+    differences = differences_of_head(loaded, location, baseline.commit if baseline else "")
     shares = SharedFolders(own, base_of(loaded, location.top), manifest.scope.share)
     if readable is None and may_show_answers(manifest):
         from goalseek.workspace.answers import answer_notes_at_head  # it takes long to import
@@ -126,9 +127,7 @@ def read_overview(
     with contextlib.suppress(OSError):
         if failures := (loaded.logs / UNSENT).read_text(encoding="utf-8", errors="replace").splitlines():
             unsent = f"{pluralize(len(failures), 'notification')} failed since one was sent, the last: {failures[-1]}"
-    cost = ""
-    if standing.baseline:
-        cost = cost_of_deciding(manifest, standing.noise.differed, sum(standing.baseline.seconds.values()))
+    cost = cost_of_deciding(manifest, standing.noise.differed, sum(baseline.seconds.values())) if baseline else ""
     names = {"metric": standing.metric or manifest.metric.name}
     names["direction"] = standing.direction or manifest.metric.direction
     return Overview(

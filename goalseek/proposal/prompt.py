@@ -3,8 +3,8 @@
 Text by others stands between two lines with the call's nonce, marked as data; nothing inside can end such a block.
 """
 
-import contextlib
 import functools
+import os
 import secrets
 import sys
 from collections.abc import Mapping
@@ -110,20 +110,12 @@ def _values_template() -> Any:
     # Commands that ask no agent do without it.
     from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 
-    class Bytecode(FileSystemBytecodeCache):
-        def dump_bytecode(self, bucket: Any) -> None:
-            with contextlib.suppress(OSError):  # Python too does without it where it cannot be written
-                super().dump_bytecode(bucket)
-
-    folder = Path(__file__).parent
     environment = Environment(
-        loader=FileSystemLoader(folder),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        # To compile the template takes 40 ms.
-        bytecode_cache=None if sys.dont_write_bytecode else Bytecode(str(folder / "__pycache__")),
+        loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    caches = Path(__file__).with_name("__pycache__")
+    if os.access(caches, os.W_OK) and not sys.dont_write_bytecode:
+        environment.bytecode_cache = FileSystemBytecodeCache(str(caches))  # to compile the template takes 40 ms
     environment.filters |= {
         "row_text": lambda row, block, unit: _row_text(tuple(row.items()), block, unit),
         "count_bytes": lambda text: len(text.encode("utf-8", "replace")),

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from project import Project, Projects, answer
 
-SLOW = {"pydantic", "jinja2", "rich", "jmespath", "optuna", "socket", "statistics", "ctypes", "csv", "secrets"}
+SLOW = set("pydantic jinja2 rich jmespath optuna socket statistics ctypes csv secrets tomllib".split())
 OF_THE_LOOP = {
     f"goalseek.{name}"
-    for name in "project.project loop.loop git.repository git.objects workspace.checkout sandbox.policy manifest.validation phase_values statistics.acceptance".split()
+    for name in "project.activity project.project loop.loop git.repository git.objects workspace.checkout sandbox.policy manifest.validation phase_values statistics.acceptance".split()
 }
 
 
