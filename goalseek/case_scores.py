@@ -1,7 +1,5 @@
 """The scores of one run by case, in the compact form of the records: by positions in the baseline's table of ids."""
 
-from __future__ import annotations
-
 import base64
 import math
 import struct
@@ -24,7 +22,7 @@ class CaseScores(Struct, frozen=True):
     scores: str
 
     @classmethod
-    def of(cls, scores: Scores) -> CaseScores:
+    def of(cls, scores: Scores) -> "CaseScores":
         """Raises OverflowError for a score of 3.41e38 or more."""
         positions = sorted(scores)
         bitmap = bytearray(positions[-1] // 8 + 1 if positions else 0)

@@ -3,8 +3,6 @@
 The enums equal the strings of the contract, so records stay the same byte for byte.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json
@@ -158,11 +156,11 @@ class Usage(Struct, frozen=True):
         return self.cost_usd is not None or self.about_usd is not None
 
     @classmethod
-    def total(cls, usages: Iterable[Usage]) -> Usage:
+    def total(cls, usages: Iterable["Usage"]) -> "Usage":
         """Its cost is that of those whose cost is known."""
         return functools.reduce(cls.plus, (usage for usage in usages if usage != cls()), cls())
 
-    def plus(self, other: Usage) -> Usage:
+    def plus(self, other: "Usage") -> "Usage":
         """If the cost of one is unknown, the sum has that of the other, and is partial."""
         lacks_some = self._lacks_cost or other._lacks_cost
         has_dollars = bool(self.cost_usd or self.about_usd or other.cost_usd or other.about_usd)

@@ -1,7 +1,5 @@
 """The standing of a climb: baseline, incumbent, best, spend and streaks, computed from its records alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from msgspec import Struct, field, structs
@@ -38,7 +36,7 @@ class Spend(Struct, frozen=True):
     def tokens(self) -> int:
         return self.usage.tokens
 
-    def plus(self, seconds: float, usage: Usage, iterations: int = 0) -> Spend:
+    def plus(self, seconds: float, usage: Usage, iterations: int = 0) -> "Spend":
         return Spend(self.iterations + iterations, self.seconds + seconds, self.usage.plus(usage))
 
 
@@ -99,7 +97,7 @@ class Standing(Struct, frozen=True):
     looks: int = 0
     holdout: tuple[records.HoldoutRecord, ...] = ()
 
-    def after(self, record: records.Record) -> Standing:
+    def after(self, record: records.Record) -> "Standing":
         following = structs.replace(self, seq=record.seq, project=record.project)
         match record:
             case records.RunRecord():
@@ -121,11 +119,13 @@ class Standing(Struct, frozen=True):
             case records.IterationRecord():
                 return _after_iteration(following, record)
 
-    def for_run(self, run_id: str) -> Standing:
+    def for_run(self, run_id: str) -> "Standing":
         """With ``spend`` of this run only: zero if it has no record yet."""
         return self if run_id == self.run_id else _reset_run(self)
 
-    def spending(self, seconds: float, usage: Usage, before_run: Usage | None = None, iterations: int = 0) -> Standing:
+    def spending(
+        self, seconds: float, usage: Usage, before_run: Usage | None = None, iterations: int = 0
+    ) -> "Standing":
         """``before_run`` is usage of earlier runs; it counts in ``total`` alone."""
         total = self.total.plus(seconds, usage, iterations)
         total = total.plus(0.0, before_run) if before_run else total

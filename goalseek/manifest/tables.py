@@ -3,8 +3,6 @@
 Nothing that takes time is imported here, so that ``status`` and ``log`` may use a manifest that was checked before.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from msgspec import Struct
@@ -246,7 +244,7 @@ class ProviderTable(Struct, frozen=True, kw_only=True):
     """The agent's model; by default the agent chooses. Example: `model = "claude-sonnet-4-5"`"""
     timeout: form.Seconds = 1800.0
     """How long one call may take. Example: `timeout = "1h"`"""
-    fallback: tuple[str | ProviderTable, ...] = ()
+    fallback: "tuple[str | ProviderTable, ...]" = ()
     """Providers to ask, in order, if this one cannot answer: names, or tables with the same keys.
     Example: `fallback = ["codex"]`"""
     billing: Literal["auto", "api", "subscription"] = "auto"
@@ -257,7 +255,7 @@ class ProviderTable(Struct, frozen=True, kw_only=True):
     credentials: form.Patterns | None = None
     """Your variables and files that the agent gets, in place of the preset's.
     Example: `credentials = ["MY_API_KEY"]`"""
-    plan: ProviderTable | None = None
+    plan: "ProviderTable | None" = None
     """Another provider that makes the plans: a table with these keys. Example: `plan = { name = "gemini" }`"""
     repair: form.Whole = 1
     """How often a candidate that crashed, or edited files outside the scope, goes back to its author.

@@ -18,8 +18,6 @@ case differently from run to run, t = 1 means four runs of both on all cases, ma
   next race needs.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -94,7 +92,7 @@ class CaseState(Struct, frozen=True):
         """e, the variance of one answer."""
         return self.squares / (2 * self.repeats) if self.repeats else 0.0
 
-    def with_runs(self, runs: Sequence[VerifierRun]) -> CaseState:
+    def with_runs(self, runs: Sequence[VerifierRun]) -> "CaseState":
         """Those of the incumbent count from now on as its own, of a candidate only as repeats of its own."""
         fresh, mine = scores_of(runs, "incumbent"), ScoresByCase(scores_of(runs, "candidate"))
         missing, last = {case for run in fresh for case in run.unpacked()}, dict[int, float | None]()
@@ -121,7 +119,7 @@ class CaseState(Struct, frozen=True):
             highest=max(seen),
         )
 
-    def with_incumbent(self, runs: Sequence[VerifierRun], is_noisy: bool) -> CaseState:
+    def with_incumbent(self, runs: Sequence[VerifierRun], is_noisy: bool) -> "CaseState":
         """After ``runs`` of a candidate that was kept: without its first full run where ``is_noisy``."""
         own, asked = list[OwnRun](), set[int]()
         for scores in scores_of(runs, "candidate"):

@@ -1,7 +1,5 @@
 """The noise of a metric: the scale for comparisons, the sd of one run, and the state folded from records."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -179,14 +177,14 @@ class NoiseState(Struct, frozen=True):
     def setting(self) -> Setting:
         return self.benches, self.host
 
-    def under(self, setting: Setting) -> NoiseState:
+    def under(self, setting: Setting) -> "NoiseState":
         """Without level and spread if the setting is another, where they may differ; scores of cases stay."""
         if setting == self.setting:
             return self
         benches, host = setting
         return structs.replace(self, benches=benches, host=host, pairs=(), incumbent=(), opening=(), incumbent_runs=0)
 
-    def after_iteration(self, record: IterationRecord, incumbent: str | None) -> NoiseState:
+    def after_iteration(self, record: IterationRecord, incumbent: str | None) -> "NoiseState":
         """A baseline begins anew. ``incumbent`` is the commit of the incumbent before the iteration.
 
         Runs of a candidate with a fixed seed count as another tree's; so do the incumbent's, if it was an older one.
@@ -220,12 +218,12 @@ class NoiseState(Struct, frozen=True):
         ruler = record.digests.get("ruler", self.ruler)
         return structs.replace(state, value=record.metric.value, tree=record.tree_hash or "", ruler=ruler)
 
-    def after_measurement(self, record: MeasurementRecord) -> NoiseState:
+    def after_measurement(self, record: MeasurementRecord) -> "NoiseState":
         """It was made alone, and is a repeat if it ran the incumbent's code."""
         is_repeat = (record.tree, record.ruler, *self.setting) == (self.tree, self.ruler, None, None)
         return self.with_runs((VerifierRun("incumbent" if is_repeat else "other", record.value, 0, 0.0, record.cases),))
 
-    def with_runs(self, runs: Sequence[VerifierRun]) -> NoiseState:
+    def with_runs(self, runs: Sequence[VerifierRun]) -> "NoiseState":
         if not runs:
             return self
         if self.cases:
@@ -249,7 +247,7 @@ class NoiseState(Struct, frozen=True):
             differed=self.differed or has_difference,
         )
 
-    def _with_cases(self, before: CaseState, runs: Sequence[VerifierRun]) -> NoiseState:
+    def _with_cases(self, before: CaseState, runs: Sequence[VerifierRun]) -> "NoiseState":
         cases = before.with_runs(runs)
         has_difference = cases.squares > before.squares
         if has_difference and not self.differed:

@@ -3,8 +3,6 @@
 A proposer is a provider and model, as ``ProviderTable.label`` gives them; without its session it is another one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 
@@ -51,7 +49,7 @@ class Effort(Struct, frozen=True):
     cost_usd: Number = 0.0
     is_priced: bool = True
 
-    def with_gain(self, gain: KeptGain, count: int) -> Effort:
+    def with_gain(self, gain: KeptGain, count: int) -> "Effort":
         """``count`` is 1 or -1."""
         kept, difference, ratio = self.kept + count, self.difference, self.ratio
         difference, ratio = (difference + count * gain.difference, ratio + count * gain.ratio) if kept else (0.0, 0.0)
@@ -85,7 +83,7 @@ class Rotation(Struct, frozen=True):
     efforts: dict[str, Effort] = field(default_factory=dict)
     kept: tuple[KeptGain, ...] = ()
 
-    def after(self, record: IterationRecord, incumbent: str | None = None) -> Rotation:
+    def after(self, record: IterationRecord, incumbent: str | None = None) -> "Rotation":
         """One begun before the present turn is no try of it. ``incumbent`` is the commit before it; None ignores it."""
         turn, usage = record.turn_of or "", record.usage
         author = author_of(record.provider, record.model, turn)
@@ -113,7 +111,7 @@ class Rotation(Struct, frozen=True):
         following = structs.replace(following, tries=0, has_kept=True, after_plateau=False)
         return structs.replace(following, efforts=efforts, kept=kept)
 
-    def without(self, iterations: Collection[int]) -> Rotation:
+    def without(self, iterations: Collection[int]) -> "Rotation":
         """Without the gains of these iterations, whose changes were taken back."""
         efforts = dict(self.efforts)
         for gain in self.kept if iterations else ():
