@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from msgspec import structs
 
-from goalseek import humanize
+from goalseek import humanize, process
 from goalseek.disk import read_object, remove_if_exists, write_atomic
 from goalseek.doctor.checks import ask_checks, check_fit, subject_of
 from goalseek.errors import USAGE, GoalseekError, Interrupted
@@ -75,6 +75,8 @@ class Invocation:
         with _writing_early_end(project, report_failure):
             # Where only tries are measured, no provider is asked.
             check_fit(subject_of(project, "revert" if self._ends.count == 0 else "iterate", self.jobs))
+            with process.deferring_signals():
+                project.programs.start()  # beside what comes before the first program
             yield
         line = last_line(project.standing, project.loaded.manifest)
         if line and (finding := project.differences_from_head().finding):

@@ -223,6 +223,18 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         self._channel: socket.socket | None = None
         self._reaper: process.Helper | None = None
 
+    def start(self) -> socket.socket:
+        """Start the reaper, unless it runs; before a program is there, this saves the wait for it."""
+        if self._reaper and self._reaper.poll() is not None:
+            self._drop_reaper()
+        if self._channel is None:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                inherited = (theirs.fileno(), *([self._lock] if self._lock is not None else []))
+                self._reaper = process.start_helper(reaper.__name__, inherited, self._on_terminal)
+            self._channel = ours
+        return self._channel
+
     def beside(self, waiting: Waiting) -> Supervisor:
         """Another one for the same owner, whose programs run at the same time."""
         other = Supervisor(self.owner, waiting=waiting)
@@ -313,15 +325,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
 
     def _start(self, launch: Launch, token: str, streams: tuple[int, int, int]) -> RunningProgram:
         """Raises OSError if the program cannot be started, ConnectionError if the reaper is gone."""
-        if self._reaper and self._reaper.poll() is not None:
-            self._drop_reaper()
-        if self._channel is None:
-            ours, theirs = socket.socketpair()
-            with theirs:
-                inherited = (theirs.fileno(), *([self._lock] if self._lock is not None else []))
-                self._reaper = process.start_helper(reaper.__name__, inherited, self._on_terminal)
-            self._channel = ours
-        program = RunningProgram(self._channel, token)
+        program = RunningProgram(self.start(), token)
         environment = launch.environment if self._on_terminal else {**launch.environment, process.MARK_VARIABLE: token}
         message = {
             "do": "start",

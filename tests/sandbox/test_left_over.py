@@ -66,6 +66,18 @@ def test_a_program_that_kills_the_reaper_is_found_by_its_mark_and_the_next_one_r
         assert programs.run(Launch(("true",), dict(os.environ), tmp_path)).exit_code == 0
 
 
+def test_a_reaper_that_was_started_ahead_runs_programs_and_a_dead_one_is_replaced(tmp_path: Path) -> None:
+    with Supervisor("test", tmp_path / "lock") as programs:
+        programs.start()
+        ahead = programs._reaper
+        assert ahead
+        assert programs.run(Launch(("true",), dict(os.environ), tmp_path)).exit_code == 0
+        assert programs._reaper is ahead
+        ahead.kill()
+        ahead.wait()
+        assert programs.run(Launch(("true",), dict(os.environ), tmp_path)).exit_code == 0
+
+
 def test_names_that_are_no_text_reach_the_program_as_they_are(tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"odd \xff \xc3\xa9\n")
     folder.mkdir()
