@@ -87,15 +87,14 @@ def other_folders(location: Location) -> tuple[Path, ...]:
 
 
 def checked_out_refs(location: Location) -> list[str] | None:
-    """The refs that are HEAD in a worktree; None if only git can tell, as of a repository with reftables."""
-    common = location.common_dir
-    heads = [folder / "HEAD" for folder in (common, *_worktrees(common))]
+    """The refs or commits that are HEAD in a worktree; None if only git can tell, as of a repository with reftables."""
+    heads = [folder / "HEAD" for folder in (location.common_dir, *_worktrees(location.common_dir))]
     try:
         lines = [os.fsdecode(head.read_bytes()).strip() for head in heads if not head.is_symlink()]
     except OSError:
         return None
-    refs = [line.removeprefix("ref: ") for line in lines if line.startswith("ref: ")]
-    return None if len(lines) < len(heads) or "refs/heads/.invalid" in refs else refs
+    is_known = len(lines) == len(heads) and "ref: refs/heads/.invalid" not in lines
+    return [line.removeprefix("ref: ") for line in lines] if is_known else None
 
 
 def _worktrees(common: Path) -> list[Path]:

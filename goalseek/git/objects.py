@@ -41,6 +41,7 @@ _HAS = ("cat-file", "--batch-check")
 _PATCH = ("diff-tree", "--stdin", "--no-commit-id", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv")
 _DIFF = ("diff-tree", "--stdin", "--no-commit-id", "-r", "--numstat", "-p", "--binary", "--full-index")
 _DIFFER = ("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
+_END = b"end " + os.urandom(16).hex().encode()  # what git repeats of a request; no file has it as a name or a line
 _UNREADABLE_OBJECT = re.compile(
     r"(?:unable to (?:read|find)|bad (?:tree )?object|not a (?:tree|valid) object|missing|could not read|nonexistent)"
     r"[^\n]*?\b([0-9a-f]{40,64})\b",
@@ -94,18 +95,12 @@ class BatchReply:
             line = self.next_line()
 
     def rest(self) -> bytes:
-        """All after the first line, up to the line "end"; a patch may be large: it is held twice at most."""
+        """All after the first line, up to _END; a patch may be large: it is held twice at most."""
         content = io.BytesIO()
-        for line in itertools.islice(self.lines(), 1, None):
+        while not (line := self.next_line()).endswith(_END):
             content.write(line + b"\n")
+        content.write(line.removesuffix(_END))
         return content.getvalue()
-
-    def listing(self) -> bytes:
-        """All after the first line of a -z listing, up to the line "end"."""
-        listing = self.next_line()
-        while listing.rpartition(b"\0")[2] != b"end":
-            listing += b"\n" + self.next_line()
-        return listing[: -len(b"end")]
 
     def next_line(self) -> bytes:
         line = self._stdout.readline()
@@ -435,10 +430,10 @@ class Objects:
         key = (command, before, after)
         if key in self._contents:
             return self._contents[key]
-        reply = self._processes.send(command, f"{before} {after}\nend\n".encode())
-        if reply.line == b"end":  # else it has the hashes of the trees
+        reply = self._processes.send(command, f"{before} {after}\n".encode() + _END + b"\n")
+        if reply.line == _END:  # else it has the hashes of the trees
             raise MissingObject(f"{before} or {after}")
-        answer = reply.listing() if command == _DIFFER else reply.rest()
+        answer = reply.rest()
         self._remember(key, answer)
         return answer
 
