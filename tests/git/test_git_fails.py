@@ -79,7 +79,7 @@ def test_at_any_call(tmp_path: Path, git: Git, capsys: pytest.CaptureFixture[str
         assert branch(project) == trees, place
         assert project.users() == users, place
         shutil.rmtree(project.top)
-    assert failed >= len(chosen) / 2, "a git that fails was not noticed"
+    assert failed >= len(chosen) / 3, "a git that fails was not noticed"
 
 
 @pytest.mark.slow
