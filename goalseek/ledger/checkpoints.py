@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import msgspec
 from msgspec import Struct, structs
 
 from goalseek.disk import open_atomic, remove_if_exists, write_atomic, write_new
@@ -197,7 +198,10 @@ class Checkpoints:
         }
         if fate == "durable" and (copies := {**self._copies.get(text, {}), **self._waiting}):
             stored["earlier"] = self._copies[text] = copies
-        body = to_line(stored)
+        try:
+            body = msgspec.json.encode(stored).decode()  # a quarter of the time of to_line
+        except UnicodeEncodeError:  # a lone surrogate is JSON to json alone
+            body = to_line(stored)
         seal = self._seal.of("memory", body)
         # These may be the first in a folder, and say that it is ours: a kill leaves them whole, or not at all.
         write = write_atomic if name.answer in ("context", "failed", "begun") else write_new
@@ -248,11 +252,13 @@ class Checkpoints:
 def read_sealed(path: Path | str, seal: Seal | None) -> dict[str, Any]:
     """A checkpoint as plain JSON; empty if it is gone, or not sealed by us. Without ``seal``, seals are believed."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - read often, and Path takes as long as the reading
-            stored: dict[str, Any] = dict(json.loads(file.read()))
-        body = to_line({key: stored[key] for key in stored if key != "seal"})
-        copies = stored.get("earlier", {})
-        is_sealed = isinstance(copies, dict) if seal is None else seal.holds(stored["seal"], "memory", body)
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - read often, and Path takes as long as the reading
+            text = file.read()
+        stored: dict[str, Any] = dict(json.loads(text))
+        if seal is None:
+            return stored if isinstance(stored.get("earlier", {}), dict) else {}
+        body, _, end = text.rpartition(',"seal":')
+        is_sealed = end == f'"{stored["seal"]}"}}\n' and seal.holds(stored["seal"], "memory", body + "}")
         return stored if is_sealed else {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}

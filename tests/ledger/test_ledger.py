@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from project import Project, Projects, answer
 
-from goalseek.ledger.checkpoints import Checkpoints, Seal, key_of, read_sealed
+from goalseek.ledger.checkpoints import CheckpointName, Checkpoints, Seal, key_of, read_sealed
 
 
 def test_the_chain_holds_each_line_with_the_candidate_as_second_parent(project: Project) -> None:
@@ -57,6 +57,19 @@ def test_a_checkpoint_that_somebody_damaged_is_none(own: Path, text: str) -> Non
     (own / "plan.json").write_text(text)
     assert read_sealed(own / "plan.json", Seal(b"one")) == {}
     assert Checkpoints(own, None, "run", "follows").stored() == {}
+
+
+def test_nothing_can_be_added_to_a_sealed_checkpoint(own: Path) -> None:
+    seal, name = Seal(b"one"), CheckpointName("word")
+    Checkpoints(own, seal, "run", "follows").save(name, "no \udcff ü", "input", 0.0)
+    path = own / "word.json"
+    text = path.read_text()
+    assert read_sealed(path, seal)["value"] == "no \udcff ü"
+    whole = text.rstrip("\n}")
+    others = (whole + ',"value":"yes"}\n', whole + f',"value":"yes","seal":{whole.rpartition(":")[2]}}}\n', text + " ")
+    for other in (*others, text.replace(" ", "  "), text.replace('"value"', '"value":"yes","value"')):
+        path.write_text(other)
+        assert read_sealed(path, seal) == {} and read_sealed(path, None), other
 
 
 def test_each_measurement_has_a_seed_of_its_own_and_always_the_same() -> None:
