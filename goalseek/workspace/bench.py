@@ -11,7 +11,7 @@ from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, MissingObject, Objects, ObjectsFailed, TreeReader
 from goalseek.git.paths import FOLDER, quote_path
 from goalseek.manifest.tables import Sees
-from goalseek.workspace.checkout import OURS, Changes, Checkout, TreePlan, TreeUpdateContext
+from goalseek.workspace.checkout import OURS, Checkout, TreePlan, TreeUpdateContext
 from goalseek.workspace.forbidden_names import Hazard, TreePaths, output_hazards
 from goalseek.workspace.hidden_files import as_entries, content_of
 from goalseek.workspace.scope import parents
@@ -29,8 +29,6 @@ class Bench:
         self._build_context = build_context
         self._reader_of = functools.lru_cache(maxsize=2)(functools.partial(TreeReader, objects))
         self._checkouts: dict[Path, Checkout] = {}
-        self._candidate_files: dict[Path, set[str]] = {}
-        self._last_walks: dict[Path, tuple[Changes, object]] = {}
 
     def close(self) -> None:
         for checkout in self._checkouts.values():
@@ -41,7 +39,7 @@ class Bench:
         """Cleans every tree now, to free disk space."""
         for checkout in self._checkouts.values():
             with contextlib.suppress(OSError, MissingObject, ObjectsFailed):  # the next use makes it anew
-                self._clean(checkout)
+                checkout.clean()
 
     def forget(self, sees: Sees) -> None:
         """The next command finds its tree rebuilt, without the files kept between runs."""
@@ -66,25 +64,24 @@ class Bench:
         checkout = self._checkouts.get(root)
         if checkout is None or not checkout.label:  # which an update that was interrupted leaves it without
             state, fill, mount_points = root.with_suffix(".state"), self._objects.fill, self._plan.mount_points
-            checkout = Checkout(root, state, self._read, fill, self._is_left_alone, mount_points)
+            checkout = Checkout(root, state, self._read, fill, self._is_left_alone, mount_points, has_ruler=True)
             self._checkouts[root] = checkout
             if not checkout.load():
                 self._build(checkout, sees, tree, label)
                 return root
         previous, _, previous_view = checkout.label.partition(" ")
         try:
-            self._clean(checkout)
+            checkout.clean()
+            if self._plan.keep:  # what is kept may be another name of any file
+                checkout.walk_next()
             if previous_view == view:
-                changes = self._objects.visible_changes(previous, tree, is_seen)
-                checkout.update(changes, label)
-                self._candidate_files_in(checkout).update(path for path in changes if not self._scope.is_fixed(path))
+                checkout.update(self._objects.visible_changes(previous, tree, is_seen), label)
                 return root
         except (MissingObject, ObjectsFailed, FileNotFoundError, NotADirectoryError):
             # The repository was made anew at this place, or the tree is gone, or something else stands there.
             self._build(checkout, sees, tree, label)
             return root
         checkout.update(self._entries_for(sees, tree), label, is_all=True)
-        self._candidate_files.pop(root, None)
         return root
 
     def refuse_other_ruler(self, baseline_tree: str, tree: str) -> None:
@@ -102,7 +99,6 @@ class Bench:
             changes = checkout.changes()
         except OSError:
             return ["the tree itself"]
-        self._last_walks[root] = (changes, self._fingerprint_of(checkout))
         ruler_files = (path for path in (*changes.changed, *changes.missing) if self._is_ruler_file(checkout, path))
         return sorted((*ruler_files, *self._plan.mount_points.intersection(changes.added)))
 
@@ -150,24 +146,6 @@ class Bench:
         except GoalseekError:
             remove_if_exists(checkout.root)
             raise
-        self._candidate_files.pop(checkout.root, None)
-
-    def _clean(self, checkout: Checkout) -> None:
-        """Reuses the walk at the command's end if nothing changed since."""
-        changes, fingerprint = self._last_walks.pop(checkout.root, (Changes(), None))
-        if fingerprint is not None and fingerprint == self._fingerprint_of(checkout):
-            checkout.restore(changes)
-        else:
-            checkout.clean()
-
-    def _fingerprint_of(self, checkout: Checkout) -> object:
-        return checkout.fingerprint(sorted(self._candidate_files_in(checkout) & checkout.entries.keys()))
-
-    def _candidate_files_in(self, checkout: Checkout) -> set[str]:
-        """The candidate's files in a tree: they are not looked at again after its command."""
-        if checkout.root not in self._candidate_files:
-            self._candidate_files[checkout.root] = {path for path in checkout.entries if not self._scope.is_fixed(path)}
-        return self._candidate_files[checkout.root]
 
     def _read(self, path: str, entry: Entry) -> bytes:
         if entry.mode in OURS:

@@ -1,4 +1,4 @@
-"""A folder kept equal to a list of files: compared in one walk, restored path by path.
+"""A folder kept equal to a list of files: compared in one walk, then by the names in use, and restored path by path.
 
 Equal files are not rewritten and changed ones get a new time, so that build tools see just the changes.
 """
@@ -8,7 +8,7 @@ import marshal
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from goalseek.git.objects import Entry
 from goalseek.git.paths import SYMLINK
 from goalseek.workspace.listing import Listing
 from goalseek.workspace.scope import Scope, parents
+from goalseek.workspace.watch import Watch
 
 LINK = "link"  # mode of goalseek's own symbolic link; its blob is the target
 COPY = "copy"  # mode of a file that is in no tree of git's
@@ -75,7 +76,8 @@ def signature_of(status: os.stat_result) -> Signature:
 class Checkout:
     """``entries`` are the files that ``root`` should hold; ``read`` gives their bytes, of a link its target.
 
-    A new path that ``is_left_alone`` accepts is no change, nor is an empty mount point.
+    A new path that ``is_left_alone`` accepts is no change, nor is an empty mount point. If it ``has_ruler``, names that
+    come or go cost a walk: each may have been another name of any file, and the file changed by it.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Checkout:
         fill: Callable[[Path, Mapping[str, Entry]], None] | None = None,
         is_left_alone: Callable[[str], bool] = lambda path: False,
         mount_points: frozenset[str] = frozenset(),
+        has_ruler: bool = False,
     ) -> None:
         self.root = root
         self.state = state
@@ -94,6 +97,7 @@ class Checkout:
         self._fill = fill
         self._is_left_alone: Callable[[str], bool] = lambda path: path in mount_points or is_left_alone(path)
         self._mount_points = mount_points
+        self._has_ruler = has_ruler
         self._clear()
 
     def _clear(self) -> None:
@@ -101,6 +105,8 @@ class Checkout:
         self._signatures: dict[str, dict[str, Signature]] = {}  # by folder, "" or "a/b/", and name
         self._racy: set[str] = set()  # recorded too near to their change time to tell a later change
         self._below: dict[str, int] = {}  # how many files lie below each folder
+        self._watch: Watch | None = None
+        self._used: dict[str, set[str]] | None = None  # names to look at, by folder; None: a walk must tell
 
     def _expect(self, entries: Mapping[str, Entry]) -> None:
         for path, entry in entries.items():
@@ -157,7 +163,7 @@ class Checkout:
         if is_all:
             wanted = {**{path: None for path in self.entries if path not in wanted}, **wanted}
         changed = {path: entry for path, entry in wanted.items() if entry and self.entries.get(path) != entry}
-        with disk.own_folder(self.root) as folder:
+        with self._writing(wanted) as folder:
             for path in [path for path, entry in wanted.items() if entry is None and path in self.entries]:
                 del self.entries[path]
                 above, name = _split(path)
@@ -175,27 +181,36 @@ class Checkout:
 
     def overlay(self, wanted: Mapping[str, Entry | None]) -> None:
         """Writes entries unrecorded, so that a walk finds them as changes; None removes a file."""
-        with disk.own_folder(self.root) as folder:
+        with self._writing(wanted) as folder:
             for path, entry in wanted.items():
                 if entry is None:
                     self._remove(folder, path)
             self._write(folder, {path: entry for path, entry in wanted.items() if entry is not None})
 
     def changes(self) -> Changes:
-        """Walks the folder; reads only files recorded too near to their change time to trust the signature."""
+        """Looks at all names, or at those in use since the last look if the system tells them.
+
+        Reads only files recorded too near to their change time to trust the signature.
+        """
         changed: list[str] = []
         missing: list[str] = []
         added: list[str] = []
         new_folders: list[str] = []
         walked: set[str] = set()
         racy: list[str] = []
+        unwatched: list[str] = []
+        watch = self._watch = self._watch or Watch()
 
-        def walk(folder: str, descriptor: int) -> bool:
+        def walk(folder: str, descriptor: int, names: Collection[str] | None = None) -> bool:
             """Gives whether the folder must stay: something in it is left alone, or recorded."""
             walked.add(folder)
             recorded, inner, count, must_stay = self._signatures.get(folder, {}), list[str](), 0, False
+            if names is not None:
+                recorded = {name: recorded[name] for name in names if name in recorded}
+            elif (not folder or folder[:-1] in self._below) and not watch.add(folder, descriptor):
+                unwatched.append(folder)
             with os.scandir(descriptor) as listing:
-                for item in listing:
+                for item in listing if names is None else [item for item in listing if item.name in names]:
                     name, path = item.name, folder + item.name
                     signature = recorded.get(name)
                     if signature is not None:
@@ -216,28 +231,69 @@ class Checkout:
             for name in inner:
                 path = folder + name
                 with disk.open_folder(name, descriptor) as below:
-                    if walk(f"{path}/", below) or path in self._below:
-                        must_stay = True
-                    else:
-                        new_folders.append(path)
+                    stays = walk(f"{path}/", below)
+                if path not in self._below:
+                    (unwatched if stays else new_folders).append(path)
+                must_stay |= stays or path in self._below
             return must_stay
 
         def is_there(path: str) -> bool:
             is_below_link = any((self.root / above).is_symlink() for above in parents(path))
             return not is_below_link and os.path.lexists(self.root / path)
 
-        with disk.open_folder(self.root) as top:
-            walk("", top)
+        self._note_uses()
+        used, self._used = self._used, None
+        if used is None:
+            watch.read()
+        for folder, names in {"": None}.items() if used is None else used.items():
+            with disk.own_folder(self.root / folder) as opened:
+                walk(folder, opened.descriptor, names)
         for path in racy:
             if disk.read_content(self.root, path) == self._content_of(path, self.entries[path]):
                 self._racy.discard(path)
             else:
                 changed.append(path)
-        for folder, names in self._signatures.items():
+        for folder, facts in self._signatures.items() if used is None else ():
             if folder not in walked:  # it is gone, or below one that is left alone
-                missing.extend(folder + name for name in names if not is_there(folder + name))
+                unwatched.append(folder)
+                missing.extend(folder + name for name in facts if not is_there(folder + name))
         added += filter(self._is_occupied, sorted(self._mount_points))
+        if not unwatched:
+            self._used = {}
+            self._look_at((*changed, *missing, *added, *new_folders))
         return Changes(tuple(changed), tuple(sorted(missing)), tuple(added), tuple(new_folders))
+
+    def walk_next(self) -> None:
+        """Walk the whole folder next time."""
+        self._used = None
+
+    def _look_at(self, paths: Iterable[str]) -> None:
+        """Next time too; below a new folder, at all of that."""
+        for path in paths:
+            folder, name = _split(path)
+            while folder and folder[:-1] not in self._below:
+                folder, name = _split(folder[:-1])
+            if self._used is not None:
+                self._used.setdefault(folder, set()).add(name)
+
+    def _note_uses(self, ours: Mapping[str, Entry | None] = {}) -> None:
+        """Those since the last note; ``ours`` are files that goalseek itself wrote, or removed (None), meanwhile."""
+        if self._used is None or self._watch is None:
+            return
+        used = self._watch.read()
+        is_whole = used is not None and used.keys() >= {path for path, entry in ours.items() if entry}
+        for path, is_placed in (used or {}).items():
+            is_whole &= path not in self._below and not (is_placed and self._has_ruler and path not in ours)
+        self._look_at(used or ())
+        if not is_whole:
+            self._used = None
+
+    @contextlib.contextmanager
+    def _writing(self, wanted: Mapping[str, Entry | None]) -> Iterator[disk.OwnFolder]:
+        self._note_uses()
+        with disk.own_folder(self.root) as folder:
+            yield folder
+        self._note_uses(wanted)
 
     def restore(self, changes: Changes) -> None:
         if changes != Changes():
@@ -247,20 +303,6 @@ class Checkout:
 
     def clean(self) -> None:
         self.restore(self.changes())
-
-    def fingerprint(self, paths: Iterable[str]) -> tuple[Signature, ...] | None:
-        """Equal while no file is added or removed and no ``paths`` changed; None if one is gone or changed just now."""
-        signatures = []
-        racy_from = time.time_ns() - RACY_NANOSECONDS
-        for path in ("", *self._below, *paths):
-            try:
-                status = os.lstat(self.root / path)
-            except OSError:
-                return None
-            if status.st_ctime_ns > racy_from:
-                return None
-            signatures.append(signature_of(status))
-        return tuple(signatures)
 
     def is_as_recorded(self, path: str) -> bool:
         """Compares signatures; False for a file that is not recorded."""

@@ -3,15 +3,12 @@
 import os
 import time
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import Project, Projects, answer, until
+from project import Project, Projects, answer
 
-from goalseek.git.objects import Entry
 from goalseek.measurement.metric import RunFolder, StaleFile
-from goalseek.workspace.checkout import Checkout
 
 RUNS_IT = "sh answer.sh\n"
 
@@ -210,28 +207,3 @@ def test_a_clock_that_is_set_back_makes_no_file_of_this_measurement_an_old_one(
     os.utime(path, ns=(0, folder.began - hour - 10**9))
     with pytest.raises(StaleFile, match="older"):
         folder.open("m.json")
-
-
-def test_the_pulse_of_a_folder_changes_with_every_name_that_comes_or_goes(own: Path) -> None:
-    contents = {"a": b"1", "b/c/d": b"2", "b/e": b"3"}
-    tree = Checkout(own / "tree", own / "state", lambda path, entry: contents[path])
-    tree.build({path: Entry("100644", "0") for path in contents}, "label")
-
-    def pulse() -> object:
-        return until(lambda: tree.fingerprint(["a"]))  # none is given too near to the last change
-
-    root = own / "tree"
-    changes: list[Callable[[], object]] = [
-        lambda: (root / "new").touch(),
-        lambda: (root / "b/c/new").touch(),
-        lambda: (root / "b/c/d").unlink(),
-        lambda: (root / "a").write_bytes(b"4"),
-        lambda: (root / "b/dir").mkdir(),
-    ]
-    for change in changes:
-        before = pulse()
-        assert before == pulse()
-        change()
-        assert pulse() != before
-    (root / "a").unlink()
-    assert tree.fingerprint(["a"]) is None
