@@ -29,7 +29,7 @@ _ENVIRONMENT_FILES = ("pyvenv.cfg", "conda-meta")
 _CACHE_HINT = "name the folder of a tool, such as ~/.cache/ccache"
 _GRAPHICS_DEVICES = ("nvidia*", "dri", "kfd", "dxg", "accel")
 _WITH_PATHS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
-_VIEW_SECONDS = 1.0  # from then on it is made anew: the user may have changed links, or files of the system
+_VIEW_SECONDS = 5.0  # then it is made anew: the user may have changed links, or files of the system
 _CREDENTIALS = Path("/run/goalseek/credentials")
 
 
