@@ -151,18 +151,20 @@ def _with_copied_settings(view: View, mounts: Mapping[str, Mount], links: Links)
     if view.copies is None or view.terminal or hidden or is_shown_more:
         return mounts, links
     copies = view.copies / f"etc{'-network' if view.network else ''}"
-    states = _copied.get(copies, {})
-    if not states or any(_state(path) != state for path, state in states.items()):
-        recreate_folder(copies)
-        states = {}
-        for path in (*inside.values(), *links_inside.values()):
-            copy = copies / path.relative_to(_SETTINGS)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            _copy(str(path), str(copy), states)
-        _copied[copies] = {**states, str(copies): _state(str(copies))}
-    others = {at: mount for at, mount in mounts.items() if at not in inside}
-    others[str(_SETTINGS)] = Mount(copies, _SETTINGS)
-    return others, tuple(link for link in links if link not in links_inside)
+    with contextlib.suppress(OSError):  # where they have no room, the files themselves are mounted
+        states = _copied.get(copies, {})
+        if not states or any(_state(path) != state for path, state in states.items()):
+            recreate_folder(copies)
+            states = {}
+            for path in (*inside.values(), *links_inside.values()):
+                copy = copies / path.relative_to(_SETTINGS)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                _copy(str(path), str(copy), states)
+            _copied[copies] = {**states, str(copies): _state(str(copies))}
+        others = {at: mount for at, mount in mounts.items() if at not in inside}
+        others[str(_SETTINGS)] = Mount(copies, _SETTINGS)
+        return others, tuple(link for link in links if link not in links_inside)
+    return mounts, links
 
 
 def _copy(source: str, copy: str, states: dict[str, tuple[int, int] | None]) -> None:

@@ -187,6 +187,10 @@ def test_settings_of_the_system_are_one_mount_and_those_of_today(
             {"masked": (etc / "fonts" / "one",)},
         ):
             assert str(etc / "hosts") in room.ready("bubblewrap", "true", **shown).arguments
+        with monkeypatch.context() as full:
+            full.setattr(bubblewrap.shutil, "copy2", lambda source, copy: (_ for _ in ()).throw(OSError(28, "full")))
+            (etc / "hosts").write_text("newer\n")
+            assert room.prints("bubblewrap", "cat", f"{etc}/hosts") == "newer"
         assert room.run("bubblewrap", "grep", "old", f"{etc}/fonts/one", masked=(etc / "fonts" / "one",)).exit_code != 0
     finally:
         bubblewrap._system_layout.cache_clear()
