@@ -25,7 +25,7 @@ _mark: ContextVar[str] = ContextVar("mark", default="")
 
 
 def inherited_variables(names: Iterable[str]) -> dict[str, str]:
-    return {name: os.environ[name] for name in names if name in os.environ}
+    return {name: value for name in names if (value := os.environ.get(name)) is not None}
 
 
 def environment_without(prefix: str, but: tuple[str, ...] = ()) -> dict[str, str]:

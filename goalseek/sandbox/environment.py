@@ -32,7 +32,7 @@ _CREDENTIAL_NAME = re.compile(r"key|token|secret|password|passwd|credential|acce
 def program_environment(variables: Variables, extra: Mapping[str, str], temporary: Path) -> dict[str, str]:
     """The published list, ``pass``, ``set``, and ``extra``. Raises GoalseekError for a variable that is not set."""
     environment = inherited_variables((*_PUBLISHED, *variables.pass_))
-    interpreter = str(Path(sys.executable).parent)
+    interpreter = os.path.dirname(sys.executable)
     environment["PATH"] = os.pathsep.join([*filter(None, [environment.get("PATH", os.defpath)]), interpreter])
     environment["TMPDIR"] = str(temporary)
     return {**environment, **_set_variables(variables), **extra}
