@@ -105,18 +105,13 @@ def _make_mount_point(path: Path, is_folder: bool) -> None:
     """Raises OSError for a link or file in the way: a program may have put it there."""
     if path.is_symlink():
         remove(path)
-    with own_folder(path.parent, "make") as parent:
-        name, folder = path.name, parent.descriptor
-        try:
-            mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
-        except FileNotFoundError:
-            if is_folder:
-                os.mkdir(name, 0o755, dir_fd=folder)
-            else:
-                os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644, dir_fd=folder))
-            return
-        if stat.S_ISDIR(mode) != is_folder:
-            raise OSError(f"{name} is in the way of what is to be shown there")
+    with own_folder(path.parent, "make") as parent, contextlib.suppress(FileExistsError):
+        if is_folder:
+            os.mkdir(path.name, 0o755, dir_fd=parent.descriptor)
+        else:
+            os.close(os.open(path.name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644, dir_fd=parent.descriptor))
+    if path.is_dir() != is_folder:
+        raise OSError(f"{path.name} is in the way of what is to be shown there")
 
 
 def lay_out(view: View) -> tuple[Mapping[str, Mount], Links]:

@@ -1,7 +1,6 @@
 """The sandbox policy of a project: its level, and the view of each of its programs."""
 
 import fnmatch
-import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -96,17 +95,14 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
             home = {"HOME": str(access.home)} if access.home else {}
             return Launch(tuple(arguments), {**environment, **home}, folder)
         key = (self, repr(access), *map(environment.get, _WITH_PATHS))
-        made_at, view = self._views.get(key, (-math.inf, None))
-        if (
-            view is None
-            or time.monotonic() - made_at > _VIEW_SECONDS
-            or not all(os.path.exists(shown.source) for shown in (view.tree, *view.shown))
-        ):
-            view = self.view(access, environment)
-            self._views[key] = time.monotonic(), view
-        else:
+        made_at, view = self._views.get(key, (0.0, None))
+        is_recent = time.monotonic() - made_at < _VIEW_SECONDS
+        if view and is_recent and all(os.path.exists(shown.source) for shown in (view.tree, *view.shown)):
             for mount in (view.temporary, *([] if access.home else [view.home])):
                 recreate_folder(mount.source)
+        else:
+            view = self.view(access, environment)
+            self._views[key] = time.monotonic(), view
         return self.level.launch(view, arguments, environment, folder)
 
     def view(self, access: ProgramAccess, environment: Mapping[str, str]) -> View:

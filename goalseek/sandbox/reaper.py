@@ -149,10 +149,9 @@ class Reaper:
             is_ending = self.reap()
         parents = self.running_descendants()
         targets = list(parents)
-        if parents and self.asked["cage"] and self.program not in parents:
-            targets = []  # it has ended, and its processes are ending
-        elif parents and self.asked["cage"]:
-            targets = [pid for pid in targets if pid != self.program and parents[pid] != self.program]
+        if parents and self.asked["cage"]:  # once it has ended, its processes are ending
+            inside = [pid for pid in parents if self.program not in (pid, parents[pid])]
+            targets = inside if self.program in parents else []
         for pid in (targets or list(parents)) if grace > 0 else ():
             _signal(pid, signal.SIGTERM)
             _signal(pid, signal.SIGCONT)

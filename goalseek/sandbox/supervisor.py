@@ -298,12 +298,12 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
                     self.pulse()
                     is_ended = program.exit_code is None and must_end(kept["stdout"])
                 checked_at = time.monotonic()
-                killed = self._end(program, GRACE_SECONDS if program.exit_code is None else 0.0)
+                killed = self._end(program)
                 streams.drain(program)
             except BaseException:
                 if program:
                     with process.deferring_signals():
-                        self._end(program, GRACE_SECONDS)
+                        self._end(program)
                 raise
         seconds = (checked_at if program.ended is None else min(program.ended, checked_at)) - program.began
         timed_out = timeout is not None and seconds > timeout
@@ -317,7 +317,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         with contextlib.suppress(ConnectionError):  # it is lost then, and has an exit code
             while program.exit_code is None:
                 program.receive()
-        self._end(program, GRACE_SECONDS)
+        self._end(program)
         return LOST if program.exit_code is None else program.exit_code
 
     def _new_token(self) -> str:
@@ -344,11 +344,11 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
             raise OSError(number, os.strerror(number), os.fsdecode(subject.encode("latin-1")))
         return program
 
-    def _end(self, program: RunningProgram, grace: float) -> int:
+    def _end(self, program: RunningProgram) -> int:
         """Gives the number of processes that were left."""
         try:
             if program.killed is None:
-                self._ask(program, {"do": "end", "grace": grace}, "killed")
+                self._ask(program, {"do": "end", "grace": GRACE_SECONDS}, "killed")
             return program.killed or 0
         except ConnectionError:
             program.exit_code = LOST if program.exit_code is None else program.exit_code
