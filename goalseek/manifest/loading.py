@@ -32,8 +32,8 @@ _CLIMB_COMMANDS = (
     "iterate|step|baseline|status|direct|stop|approve|decline|exec|log|show|settle|report|compare|promote"
     "|audit|manifest|prune|doctor|noise"
 )
-_COMMAND = re.compile(rf"\bgoalseek (?=(?:{_CLIMB_COMMANDS})\b)")
-_NAMED_FILE = re.compile(r"goalseek\.([^/]+)\.toml")
+_COMMAND = rf"\bgoalseek (?=(?:{_CLIMB_COMMANDS})\b)"
+_NAMED_FILE = r"goalseek\.([^/]+)\.toml"
 
 
 class ManifestFile(Struct, frozen=True, dict=True):
@@ -190,9 +190,9 @@ def with_manifest_option(text: str, manifest: Path | str | None) -> str:
     """Add ``-m`` to goalseek commands quoted in a hint. ``manifest`` is a path, the value of ``-m``, or None."""
     option = manifest or ""
     if isinstance(option, Path):
-        named = _NAMED_FILE.fullmatch(option.name)
+        named = re.fullmatch(_NAMED_FILE, option.name)
         option = named[1] if named else "" if option.name == FILE_NAME else str(option)
-    return _COMMAND.sub(lambda match: f"{match[0]}-m {shlex.quote(option)} ", text) if option else text
+    return re.sub(_COMMAND, lambda match: f"{match[0]}-m {shlex.quote(option)} ", text) if option else text
 
 
 def added_keys(left: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:

@@ -10,18 +10,18 @@ from typing import Literal, TextIO
 from msgspec import Struct, structs
 
 # Output of the agent and the verifier is untrusted: an escape sequence in it could change the user's terminal.
-_ESCAPES = re.compile(
+_ESCAPES = (  # compiled at first use, as those below: most commands need none
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # a control sequence
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"  # a string: a title, a link
     r"|\x1b[ -/]*[0-~]?"
 )
-_CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]|\r(?!\n)|\xc2[\x80-\x9f]")
-_LINES = re.compile(r"[\r\n\x0b\x0c\x85\u2028\u2029]+")
+_CONTROLS = rb"[\x00-\x08\x0b\x0e-\x1f\x7f]|\r(?!\n)|\xc2[\x80-\x9f]"
+_LINES = r"[\r\n\x0b\x0c\x85\u2028\u2029]+"
 
 
 def clean_line(line: str) -> str:
     """Drops escape sequences and control characters; a tab becomes a space."""
-    plain = _ESCAPES.sub("", line).replace("\t", " ")
+    plain = re.sub(_ESCAPES, "", line).replace("\t", " ")
     return plain if plain.isprintable() else "".join(letter for letter in plain if letter.isprintable())
 
 
@@ -31,8 +31,8 @@ def clean_text(text: str) -> str:
 
 def clean_lines(printed: bytes) -> list[str]:
     """Leaves out empty lines; a carriage return begins a new line too."""
-    text = _ESCAPES.sub("", printed.decode("utf-8", "replace"))
-    return [line for part in _LINES.split(text) if (line := clean_line(part).rstrip())]
+    text = re.sub(_ESCAPES, "", printed.decode("utf-8", "replace"))
+    return [line for part in re.split(_LINES, text) if (line := clean_line(part).rstrip())]
 
 
 def paint_patch(text: str, paint: Paint) -> str:
@@ -62,7 +62,7 @@ def replace_unprintable(text: str) -> str:
 
 def escape_controls(content: bytes) -> bytes:
     """Spells them as ``\\x1b``; tabs, line ends and bytes that are not UTF-8 stay, so that patches apply."""
-    return _CONTROLS.sub(lambda match: match[0].decode().encode("unicode_escape"), content)
+    return re.sub(_CONTROLS, lambda match: match[0].decode().encode("unicode_escape"), content)
 
 
 def one_line(text: str, limit: int | None = None) -> str:
