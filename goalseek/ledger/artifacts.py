@@ -37,9 +37,13 @@ _NAME = re.compile(r"[0-9]{4,}", re.ASCII)
 
 def run_folders(runs: Path) -> list[Path]:
     """Oldest iteration first; symbolic links and folders with other names are left out."""
+    return [runs / name for name in _run_names(runs)]
+
+
+def _run_names(runs: Path) -> list[str]:
     with contextlib.suppress(FileNotFoundError), os.scandir(runs) as listing:
         names = [item.name for item in listing if _NAME.fullmatch(item.name) and item.is_dir(follow_symlinks=False)]
-        return [runs / name for name in sorted(names, key=int)]
+        return sorted(names, key=int)
     return []
 
 
@@ -61,12 +65,12 @@ def is_foreign(folder: Path) -> bool:
 
 def old_run_folders(runs: Path, newest: int | None, standing: Standing) -> list[Path]:
     """Ours beyond the ``newest`` ones, oldest first, except the baseline's, the best's and those under way."""
-    if newest is None:
+    if newest is None or standing.last_iteration < newest:  # each iteration asks
         return []
     marks = {mark.iteration for mark in (standing.baseline, standing.best) if mark}
     always = marks | {standing.next_iteration, *Flight(runs, None, "").numbers()}
-    folders = run_folders(runs)
-    old = (folder for folder in folders[: max(len(folders) - newest, 0)] if int(folder.name) not in always)
+    names = _run_names(runs)
+    old = (runs / name for name in names[: max(len(names) - newest, 0)] if int(name) not in always)
     return [folder for folder in old if is_run_folder(folder)]
 
 

@@ -85,9 +85,10 @@ class AgentHome:
 
     def empty(self) -> None:
         """Collects renewed logins first."""
-        self.collect_renewed_logins()
-        disk.remove_if_exists(self.path)
-        disk.remove_if_exists(self._record)
+        if os.path.lexists(self._record) or os.path.lexists(self.path):  # most providers need none
+            self.collect_renewed_logins()
+            disk.remove_if_exists(self.path)
+            disk.remove_if_exists(self._record)
 
     def read(self, pattern: str) -> bytes:
         """The newest file written since ``make`` that matches a glob. Raises OSError for none, and above the limits.
