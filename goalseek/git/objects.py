@@ -356,17 +356,8 @@ class Objects:
 
     def tree(self, name: str) -> dict[str, Entry]:
         """One level; subtrees have the mode "40000"."""
-        content = self.read(name)
-        width = len(name) // 2
-        entries = {}
-        offset = 0
-        while offset < len(content):
-            space = content.index(b" ", offset)
-            end = content.index(b"\0", space)
-            blob = content[end + 1 : end + 1 + width].hex()
-            entries[os.fsdecode(content[space + 1 : end])] = Entry(content[offset:space].decode(), blob)
-            offset = end + 1 + width
-        return entries
+        rows = re.findall(rb"(?s)(\d+) ([^\0]+)\0(.{%d})" % (len(name) // 2), self.read(name))
+        return {os.fsdecode(path): Entry(mode.decode(), blob.hex()) for mode, path, blob in rows}
 
     def files(self, tree: str) -> dict[str, Entry]:
         try:
