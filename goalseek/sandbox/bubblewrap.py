@@ -18,6 +18,7 @@ _VAR_TMP = Path("/var/tmp")  # elsewhere it outlives a restart; here it is anoth
 _SETTINGS = Path("/etc")
 _LOADER_VARIABLES = ("LD_", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH", "MALLOC_", "DYLD_")
 Links = tuple[tuple[Path, str], ...]
+_MOST_COPIED = 100  # a folder of more names stays a mount: Debian's ssl/certs has 291 links, and each takes 0.6 ms
 _copied: dict[Path, dict[str, tuple[int, int] | None]] = {}
 
 
@@ -145,6 +146,7 @@ def _with_copied_settings(view: View, mounts: Mapping[str, Mount], links: Links)
     is_shown_more = inside.keys() - system_mounts.keys() or links_inside.keys() - {*system_links}
     if view.copies is None or view.terminal or hidden or is_shown_more:
         return mounts, links
+    large = {at: inside.pop(at) for at in [*inside] if len(os.listdir(at) if os.path.isdir(at) else ()) > _MOST_COPIED}
     copies = view.copies / f"etc{'-network' if view.network else ''}"
     with contextlib.suppress(OSError):  # where they have no room, the files themselves are mounted
         states = _copied.get(copies, {})
@@ -155,6 +157,8 @@ def _with_copied_settings(view: View, mounts: Mapping[str, Mount], links: Links)
                 copy = copies / path.relative_to(_SETTINGS)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 _copy(str(path), str(copy), states)
+            for path in large.values():
+                (copies / path.relative_to(_SETTINGS)).mkdir(parents=True, exist_ok=True)
             _copied[copies] = {**states, str(copies): _state(str(copies))}
         others = {at: mount for at, mount in mounts.items() if at not in inside}
         others[str(_SETTINGS)] = Mount(copies, _SETTINGS)
