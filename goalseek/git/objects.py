@@ -468,7 +468,8 @@ class Objects:
                 self.index(index, entries)
                 root.mkdir(parents=True, exist_ok=True)
                 variables = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(root)}
-                self.git("checkout-index", "-a", "-f", "-q", variables=variables)
+                # From a hundred files on, four processes write them.
+                self.git("-c", "checkout.workers=4", "checkout-index", "-a", "-f", "-q", variables=variables)
         except GitFailed:
             refuse_full(root)  # git does not say why it cannot write
             raise
