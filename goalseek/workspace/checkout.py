@@ -351,7 +351,7 @@ class Checkout:
         racy_from = time.time_ns() - RACY_NANOSECONDS
         for path in paths:
             folder, name = _split(path)
-            signature = signature_of((self.root / path).lstat())
+            signature = signature_of(os.lstat(f"{self.root}/{path}"))
             self._signatures.setdefault(folder, {})[name] = signature
             if signature[1] > racy_from:
                 self._racy.add(path)
