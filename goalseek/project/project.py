@@ -71,7 +71,8 @@ class Lane:
         self._apply_plan(plan)
         if name not in self._benches:
             folder = self.places.bench(name)
-            self._benches[name] = Bench(folder, self._objects, plan, lambda root: self.announce(root))
+            home = self.places.home
+            self._benches[name] = Bench(folder, self._objects, plan, lambda root: self.announce(root), home)
         return self._benches[name]
 
     def _apply_plan(self, plan: TreePlan) -> None:

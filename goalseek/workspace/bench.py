@@ -2,10 +2,10 @@
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from goalseek.disk import remove_if_exists
+from goalseek.disk import clone, read_regular, remove_if_exists
 from goalseek.errors import GoalseekError, tampered_error
 from goalseek.git.ignore import matcher
 from goalseek.git.objects import Entry, MissingObject, Objects, ObjectsFailed, TreeReader
@@ -16,12 +16,17 @@ from goalseek.workspace.forbidden_names import Hazard, TreePaths, output_hazards
 from goalseek.workspace.hidden_files import as_entries, content_of
 from goalseek.workspace.scope import parents
 
+_LEAST_CLONE = 16 * 1024  # a smaller file is written sooner
+
 
 class Bench:
-    """``build_context`` is entered while a tree is built."""
+    """``build_context`` is entered while a tree is built. ``home`` has all trees of the project."""
 
-    def __init__(self, folder: Path, objects: Objects, plan: TreePlan, build_context: TreeUpdateContext) -> None:
+    def __init__(
+        self, folder: Path, objects: Objects, plan: TreePlan, build_context: TreeUpdateContext, home: Path
+    ) -> None:
         self.folder = folder
+        self._home = home
         self._objects = objects
         self._plan = plan
         self._scope = plan.scope
@@ -63,8 +68,8 @@ class Bench:
         label = f"{tree} {view}"
         checkout = self._checkouts.get(root)
         if checkout is None or not checkout.label:  # which an update that was interrupted leaves it without
-            state, fill, mount_points = root.with_suffix(".state"), self._objects.fill, self._plan.mount_points
-            checkout = Checkout(root, state, self._read, fill, self._is_left_alone, mount_points, has_ruler=True)
+            state, left_alone, mount_points = root.with_suffix(".state"), self._is_left_alone, self._plan.mount_points
+            checkout = Checkout(root, state, self._read, self._fill, left_alone, mount_points, has_ruler=True)
             self._checkouts[root] = checkout
             if not checkout.load():
                 self._build(checkout, sees, tree, label)
@@ -147,6 +152,21 @@ class Bench:
         except GoalseekError:
             remove_if_exists(checkout.root)
             raise
+
+    def _fill(self, root: Path, entries: Mapping[str, Entry]) -> None:
+        """Clones large files of another tree if the file system can; git writes the rest."""
+        left = dict(entries)
+        with contextlib.suppress(OSError):  # no clones here, or the other tree changes
+            roots = (state.with_suffix("") for state in sorted(self._home.glob("*/*.state")))
+            others = (Checkout(other, other.with_suffix(".state"), self._read) for other in roots if other != root)
+            other = next((other for other in others if other.load()), None)
+            for path, entry in other.entries.items() if other else ():
+                is_equal = entries.get(path) == entry and entry.mode.startswith("100")
+                if other and is_equal and other.size(path) >= _LEAST_CLONE and other.is_as_recorded(path):
+                    clone(other.root, root, path, 0o755 if entry.mode == "100755" else 0o644)
+                    if self._objects.hash_of(read_regular(root, path)) == entry.blob:
+                        del left[path]
+        self._objects.fill(root, left)
 
     def _read(self, path: str, entry: Entry) -> bytes:
         if entry.mode in OURS:

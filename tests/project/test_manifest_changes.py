@@ -333,7 +333,9 @@ def test_what_candidates_have_changed_is_no_rulers_and_all_else_is_held_against_
     project.write({"notes.txt": "notes\n"})
     project.commit()
     with Repository(locate(project.top), "demo") as repository:
-        bench = Bench(project.top.parent / "bench", repository.objects, plan, contextlib.nullcontext)
+        bench = Bench(
+            project.top.parent / "bench", repository.objects, plan, contextlib.nullcontext, project.top.parent
+        )
         for path, is_found in found.items():
             before = project.git("rev-parse", "HEAD^{tree}")
             project.write({path: "another\n"})

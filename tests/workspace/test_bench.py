@@ -1,6 +1,8 @@
 """Where the verifier runs: each command in the tree that it may see, clean, with what earlier ones handed on."""
 
 import contextlib
+import errno
+import fcntl
 import json
 import os
 import shlex
@@ -12,15 +14,19 @@ import pytest
 from project import Project, answer
 from skips import levels
 
-from goalseek.disk import recreate_folder
+from goalseek.disk import add_own, recreate_folder
+from goalseek.git.location import locate
 from goalseek.git.objects import Objects
+from goalseek.git.repository import Repository
 from goalseek.manifest.loading import load
-from goalseek.manifest.tables import VerifyCommand
+from goalseek.manifest.tables import ScopeTable, VerifyCommand
 from goalseek.measurement.verifier import run_command
 from goalseek.project.opening import open_project
 from goalseek.project.project import Project as OpenedProject
 from goalseek.sandbox.supervisor import HeadAndTail
 from goalseek.workspace.bench import Bench
+from goalseek.workspace.checkout import TreePlan
+from goalseek.workspace.scope import build_scope
 
 COPY = 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"'
 LIST = 'find . -type f -not -path "./out/*" | sort'
@@ -230,3 +236,32 @@ def test_a_bench_tells_its_commands_its_number(project: Project, mode: str) -> N
                 root = verifier.bench.sync_to("both", incumbent.tree)
                 recreate_folder(lane.places.run_folders["both"])
                 assert run_command(verifier, command, root, {}, HeadAndTail()).stdout == printed
+
+
+@pytest.mark.parametrize("broken", ["", "unlike", "refused"])
+def test_large_files_of_a_second_bench_are_clones_or_written(
+    project: Project, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    texts = {"one.bin": "1" * 2**16, "two.bin": "2" * 2**16, "small.txt": "3"}
+    project.write(texts)
+    project.commit()
+    home, asked = project.top.parent / "trees", []
+    add_own(home)
+
+    def clone(copy: int, number: int, source: int) -> None:
+        asked.append(number)
+        if broken == "refused":
+            raise OSError(errno.EOPNOTSUPP, "no clones here")
+        os.write(copy, b"other" if broken else os.read(source, 2**20))
+
+    monkeypatch.setattr(fcntl, "ioctl", clone)
+    scope = build_scope("", ScopeTable(writable=("answer.json",)))
+    plan = TreePlan(scope, "key", (), {}, False, (), None)
+    with Repository(locate(project.top), "demo") as repository:
+        tree = project.git("rev-parse", "HEAD^{tree}")
+        for name in ("bench", "other/bench"):
+            bench = Bench(home / name, repository.objects, plan, contextlib.nullcontext, home)
+            root = bench.sync_to("both", tree)
+            bench.close()
+            assert {path: (root / path).read_text() for path in texts} == texts
+    assert len(asked) == (1 if broken == "refused" else 2)
