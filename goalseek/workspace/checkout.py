@@ -163,8 +163,9 @@ class Checkout:
         if is_all:
             wanted = {**{path: None for path in self.entries if path not in wanted}, **wanted}
         changed = {path: entry for path, entry in wanted.items() if entry and self.entries.get(path) != entry}
-        with self._writing(wanted) as folder:
-            for path in [path for path, entry in wanted.items() if entry is None and path in self.entries]:
+        removed = {path: None for path, entry in wanted.items() if entry is None and path in self.entries}
+        with self._writing({**removed, **changed}) as folder:
+            for path in removed:
                 del self.entries[path]
                 above, name = _split(path)
                 self._signatures.get(above, {}).pop(name, None)

@@ -114,7 +114,7 @@ def test_a_look_reads_no_folder_that_no_program_used(own: Path, walked: list[obj
     tree.clean()
     assert len(walked) == len(FOLDERS) + 1
     tree.clean()  # the walk has read files that were new
-    tree.update({"one/c": Entry(COPY, "1")}, "later")
+    tree.update({**tree.entries, "one/c": Entry(COPY, "1"), "one/d": None}, "later")
     (own / "tree/one/two/e").write_text("other")
     walked.clear()
     assert as_sets(tree.changes()) == [{"one/two/e"}, set(), set(), set()]
@@ -142,9 +142,9 @@ def test_without_a_report_of_our_own_writes_each_look_is_a_walk(
 ) -> None:
     monkeypatch.setattr(broken, lambda *given: answer)
     tree = build(own)
-    for number in range(3):
+    for blob in "123":
         tree.clean()
-        tree.update({"one/c": Entry(COPY, f"{number}")}, "later")
+        tree.update({"one/c": Entry(COPY, blob)}, "later")
         (own / "tree/one/two/e").write_text("other")
         walked.clear()
         assert as_sets(tree.changes()) == [{"one/two/e"}, set(), set(), set()]
