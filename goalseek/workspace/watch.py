@@ -19,6 +19,7 @@ class Watch:
 
         self._kernel: Any = ctypes.CDLL(None)
         self._folders: dict[int, str] = {}
+        self._has_reported = False
         is_linux = hasattr(self._kernel, "inotify_init1")
         self._descriptor: int = self._kernel.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC) if is_linux else -1
 
@@ -42,7 +43,9 @@ class Watch:
             try:
                 events = os.read(self._descriptor, 8192)
             except OSError as error:
-                return used if is_known and isinstance(error, BlockingIOError) else None
+                # A system may take the call and never report: a walk's own opened folders are the proof.
+                return used if is_known and self._has_reported and isinstance(error, BlockingIOError) else None
+            self._has_reported = True
             while events:
                 number, kinds, _, size = _HEAD.unpack_from(events)
                 name, events = events[_HEAD.size : _HEAD.size + size].rstrip(b"\0"), events[_HEAD.size + size :]

@@ -135,7 +135,12 @@ def test_a_name_that_came_or_went_in_a_ruler_costs_a_walk(own: Path, walked: lis
 
 @pytest.mark.parametrize(
     ("broken", "answer"),
-    [("goalseek.workspace.watch.Watch.read", {}), ("goalseek.workspace.watch.Watch.add", False), ("ctypes.CDLL", None)],
+    [
+        ("goalseek.workspace.watch.Watch.read", {}),
+        ("goalseek.workspace.watch.Watch.add", False),
+        ("goalseek.workspace.watch.Watch.add", True),
+        ("ctypes.CDLL", None),
+    ],
 )
 def test_without_a_report_of_our_own_writes_each_look_is_a_walk(
     own: Path, walked: list[object], monkeypatch: pytest.MonkeyPatch, broken: str, answer: object
