@@ -38,7 +38,7 @@ class Bench:
     def close(self) -> None:
         for checkout in self._checkouts.values():
             with contextlib.suppress(OSError):  # an older state is right too
-                checkout.save()
+                checkout.close()
 
     def tidy(self) -> None:
         """Cleans every tree now, to free disk space."""
@@ -49,6 +49,8 @@ class Bench:
     def forget(self, sees: Sees) -> None:
         """The next command finds its tree rebuilt, without the files kept between runs."""
         checkout = self._checkouts.pop(self.root_for(sees))
+        checkout.label = ""
+        checkout.close()
         remove_if_exists(checkout.state)
 
     def is_whole(self) -> bool:

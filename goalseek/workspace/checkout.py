@@ -139,6 +139,12 @@ class Checkout:
         entries = {path: (entry.mode, entry.blob) for path, entry in self.entries.items()}
         disk.write_atomic(self.state, marshal.dumps((_FORMAT, self.label, entries, self._signatures, list(self._racy))))
 
+    def close(self) -> None:
+        """Saves; the next look is a walk. A user has few watches (128), and other programs need some."""
+        self.walk_next()
+        self._watch = None
+        self.save()
+
     def build(self, entries: Mapping[str, Entry], label: str) -> None:
         """Makes the folder anew. ``label`` is unset meanwhile, as in ``update``."""
         self.label = ""
@@ -200,7 +206,7 @@ class Checkout:
         walked: set[str] = set()
         racy: list[str] = []
         unwatched: list[str] = []
-        watch = self._watch = self._watch or Watch()
+        self._watch = self._watch or Watch()
 
         def walk(folder: str, descriptor: int, names: Collection[str] | None = None) -> bool:
             """Gives whether the folder must stay: something in it is left alone, or recorded."""
@@ -208,7 +214,9 @@ class Checkout:
             recorded, inner, count, must_stay = self._signatures.get(folder, {}), list[str](), 0, False
             if names is not None:
                 recorded = {name: recorded[name] for name in names if name in recorded}
-            elif (not folder or folder[:-1] in self._below) and not watch.add(folder, descriptor):
+            elif (not folder or folder[:-1] in self._below) and not (
+                self._watch and self._watch.add(folder, descriptor)
+            ):
                 unwatched.append(folder)
             with os.scandir(descriptor) as listing:
                 for item in listing if names is None else [item for item in listing if item.name in names]:
@@ -245,7 +253,7 @@ class Checkout:
         self._note_uses()
         used, self._used = self._used, None
         if used is None:
-            watch.read()
+            self._watch.read()
         for folder, names in {"": None}.items() if used is None else used.items():
             with disk.own_folder(self.root / folder) as opened:
                 walk(folder, opened.descriptor, names)

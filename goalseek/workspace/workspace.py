@@ -64,8 +64,8 @@ class Workspace:
 
     def close(self) -> None:
         with contextlib.suppress(OSError):  # an older state is right too
-            self.tree.save()
-            self.git_folder.save()
+            self.git_folder.close()
+            self.tree.close()
         self._store.close()
 
     def sync_to(self, history: Callable[[str], Iterable[AgentCommit]]) -> None:

@@ -74,6 +74,10 @@ def act(root: Path, chance: random.Random, has_ruler: bool) -> None:
         chance.choice(acts)()
 
 
+def watches() -> int:
+    return sum("inotify" in os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink())
+
+
 def as_sets(changes: Changes) -> list[set[str]]:
     return [set(changes.changed), set(changes.missing), set(changes.added), set(changes.folders)]
 
@@ -154,3 +158,11 @@ def test_without_a_report_of_our_own_writes_each_look_is_a_walk(
         walked.clear()
         assert as_sets(tree.changes()) == [{"one/two/e"}, set(), set(), set()]
         assert len(walked) == len(FOLDERS) + 1
+
+
+def test_a_closed_tree_gives_its_watch_back(own: Path) -> None:
+    before, tree = watches(), build(own)
+    tree.clean()
+    assert watches() == before + 1
+    tree.close()
+    assert watches() == before
