@@ -56,7 +56,8 @@ def throw_away_home(folder: Path, top: Path) -> Mount:
     """At HOME, where shown files keep their paths; at ``SPARE_HOME`` if HOME is /, the system's or in ``top``."""
     home = Path.home()
     is_own = len(home.parts) > 1 and not home.is_relative_to(top)
-    is_systems = any(home.is_relative_to(path) or path.is_relative_to(home) for path in system_folders())
+    inside, systems = f"{home}/", tuple(f"{path}/" for path in system_folders())
+    is_systems = inside.startswith(systems) or any(folder.startswith(inside) for folder in systems)
     return Mount(folder, home if is_own and not is_systems else SPARE_HOME, writable=True)
 
 
