@@ -42,7 +42,7 @@ STORED: dict[str, Literal["durable", "carried", "made again"]] = {
 """What a power cut may take. A kill takes nothing.
 
 * durable: synced, with its name, before the next phase begins.
-* carried: not synced. It counts with a later durable one of its iteration, and that has a copy.
+* carried: not synced. It counts with a later durable one of its iteration, and those have copies.
 * made again: not synced.
 
 git syncs the blobs of a change before that is stored, and all else with the record (``Objects.sync``). Everything in
@@ -169,13 +169,12 @@ class Checkpoints:
         self.run_id = run_id
         self._seal = seal
         self._follows = follows
-        self._waiting: dict[str, Any] = {}  # carried checkpoints without a durable copy
-        self._copies: dict[str, dict[str, Any]] = {}  # by the durable checkpoint that they are in
+        self._carried: dict[str, Any] = {}
 
     def of_run(self, run_id: str) -> Checkpoints:
         other = Checkpoints(self.folder, self._seal, run_id, self._follows)
         if not run_id:  # the calls carry the checkpoints of this run
-            other._waiting = self._waiting
+            other._carried = self._carried
         return other
 
     def load(self, name: CheckpointName, kind: type[Value], input_digest: str) -> Checkpoint | None:
@@ -196,8 +195,8 @@ class Checkpoints:
             "seconds": seconds,
             "value": value,
         }
-        if fate == "durable" and (copies := {**self._copies.get(text, {}), **self._waiting}):
-            stored["earlier"] = self._copies[text] = copies
+        if fate == "durable" and self._carried:
+            stored["earlier"] = self._carried
         try:
             body = msgspec.json.encode(stored).decode()  # a quarter of the time of to_line
         except UnicodeEncodeError:  # a lone surrogate is JSON to json alone
@@ -206,10 +205,8 @@ class Checkpoints:
         # These may be the first in a folder, and say that it is ours: a kill leaves them whole, or not at all.
         write = write_atomic if name.answer in ("context", "failed", "begun") else write_new
         write(self.folder / f"{text}.json", f'{body[:-1]},"seal":"{seal}"}}\n', durable=fate == "durable")
-        if fate == "durable":
-            self._waiting.clear()
-        elif fate == "carried":
-            self._waiting[text] = {**stored, "seal": seal}
+        if fate == "carried":
+            self._carried[text] = {**stored, "seal": seal}
         return Checkpoint(value, input_digest, seal, seconds)
 
     def note_seconds(self, phases: Mapping[str, float]) -> None:
@@ -234,7 +231,7 @@ class Checkpoints:
             if (name := CheckpointName.parse(text)) and (stored := self._matching(name, row)):
                 answers[name] = stored
                 if name.answer in ("context", "plan", "candidate"):
-                    self._waiting[text] = row
+                    self._carried[text] = row
         return answers
 
     def _matching(self, name: CheckpointName, stored: Mapping[str, Any]) -> Checkpoint | None:
