@@ -34,8 +34,8 @@ from goalseek.workspace.scope import manifest_scope
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("same_dates")]
 
 ITERATE = ("iterate", "--forever")
-STORED = re.compile(r"^refs |^os.rename .*(/runs/|/\.git/goalseek/).*\.json$")
-UNSTORED = re.compile(r"/(seconds|result)\.json$")
+STORED = re.compile(r"^refs |^(os.rename|open) .*(/runs/|/\.git/goalseek/).*\.json$")
+UNSTORED = re.compile(r"/(seconds|result|env|metrics)\.json$")
 ANSWERS = re.compile(r"/(rejected-)?(plan|change|evidence|review)(-\d+)?\.json")
 NOISY = """\
 echo "measured $GOALSEEK_ITERATION $GOALSEEK_SEED $(cat answer.json)" >> "$HOME/journal"

@@ -42,6 +42,8 @@ def watch(log: Path, label: str, place: int) -> None:
         if event == "open":
             path, _, flags = arguments
             is_write = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR)
+            if is_write and flags & os.O_EXCL and not isinstance(path, int) and exists(path, -1):
+                return
             if is_write and not isinstance(path, int) and path not in (os.devnull, str(log)):
                 note(event, path)
         elif event in ("os.mkdir", "os.remove", "os.rmdir"):
