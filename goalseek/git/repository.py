@@ -15,7 +15,7 @@ from msgspec import Struct
 from goalseek import process
 from goalseek.disk import add_own, full_disk_error, write_atomic
 from goalseek.errors import GitFailed, GoalseekError
-from goalseek.git.command import WRITTEN_OUT, git, git_as_user
+from goalseek.git.command import git, git_as_user
 from goalseek.git.location import Location, checked_out_refs
 from goalseek.git.objects import BatchProcesses, Entry, MissingObject, Objects, ObjectsFailed, alternates
 from goalseek.phase_values import Candidate
@@ -240,7 +240,7 @@ class Repository(contextlib.AbstractContextManager["Repository"]):
         request = "\n".join([*lines, "prepare", "commit\n"]).encode()
         for _ in range(_LOCK_TRIES):
             try:
-                replies = self._processes.send((*WRITTEN_OUT, "update-ref", "--stdin"), request).lines()
+                replies = self._processes.send(("update-ref", "--stdin"), request).lines()
                 list(islice(replies, 3))  # of start, prepare and commit
             except ObjectsFailed as failure:
                 stderr = failure.stderr or str(failure)
