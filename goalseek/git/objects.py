@@ -206,7 +206,7 @@ class Objects:
         self._settled: dict[str, tuple[int, int]] = {}
         if recent:
             recent.mkdir(exist_ok=True)
-        if settings or not (git_dir / "info" / "attributes").exists():
+        if not (git_dir / "info" / "attributes").exists():
             options = ("--quiet", "--bare", f"--object-format={object_format}", "--template=")
             try:
                 git("init", *options, str(git_dir), variables=settings)
@@ -243,10 +243,9 @@ class Objects:
         ``is_forgetting`` removes those written more than a day ago from ``recent``, and looks once a second at most.
         """
         now, store, recent = time.time(), str(self.store), str(self.recent)
-        if is_forgetting:
-            if 0 <= now - self._forgot_at < _FORGET_EVERY:
-                return
-            self._forgot_at = now
+        if is_forgetting and 0 <= now - self._forgot_at < _FORGET_EVERY:
+            return
+        self._forgot_at = now if is_forgetting else self._forgot_at
         oldest = now - _RECENT_SECONDS if is_forgetting else 0.0
         for byte in os.listdir(recent) if self.recent and self.recent.is_dir() else ():
             if len(byte) != 2:
@@ -321,10 +320,6 @@ class Objects:
     def has(self, name: str) -> bool:
         return not self._processes.send(_HAS, os.fsencode(name) + b"\n").line.endswith(b" missing")
 
-    def write_file(self, path: Path) -> str:
-        """The file must be the tool's own."""
-        return self.write_bytes(path.read_bytes())
-
     def write_bytes(self, content: bytes, kind: str = "blob") -> str:
         """Store them unfiltered; returns their hash. Blobs are synced, all else is made durable by ``sync``."""
         name = self.hash_of(content, kind)
@@ -341,18 +336,14 @@ class Objects:
         return name
 
     def _write_loose(self, path: str, stored: bytes, is_synced: bool) -> None:
-        temporary = f"{os.path.dirname(path)}/tmp_obj_{os.getpid()}-{time.time_ns()}"
-        try:
-            with open(temporary, "xb") as file:  # noqa: PTH123 - an iteration writes five
+        with self.scratch_file("object") as temporary:
+            with temporary.open("xb") as file:
                 file.write(zlib.compress(stored, zlib.Z_BEST_SPEED))
                 file.flush()
                 os.fchmod(file.fileno(), self._rights & 0o444)
                 if is_synced or not _write_out(file.fileno()):
                     os.fsync(file.fileno())
             os.replace(temporary, path)
-        except BaseException:
-            remove_if_exists(Path(temporary))
-            raise
 
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
         """One level; returns its hash."""

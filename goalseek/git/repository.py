@@ -13,7 +13,7 @@ from itertools import islice, pairwise
 from msgspec import Struct
 
 from goalseek import process
-from goalseek.disk import add_own, full_disk_error, write_atomic
+from goalseek.disk import add_own, full_disk_error, refuse_full, write_atomic
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import git, git_as_user
 from goalseek.git.location import Location, checked_out_refs
@@ -254,6 +254,7 @@ class Repository(contextlib.AbstractContextManager["Repository"]):
             if not _TRANSIENT_ERRORS.search(stderr):
                 break
             time.sleep(_LOCK_PAUSE)  # a new process finds packed refs that changed meanwhile
+        refuse_full(self.location.common_dir)  # git does not say why it cannot write
         error = GitFailed(("update-ref", moves[0].ref), 1, stderr.encode())
         lock = "if no other git is running, remove the lock that it names; then run the same command again"
         hint = lock if "File exists" in stderr else "see that git can write there, and run the same command again"

@@ -46,8 +46,9 @@ class FolderFiles(Struct, frozen=True):
             return None
         copy = self.snapshot / path
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(read_regular(self.root, path))
-        return Entry("100755" if mode & stat.S_IXUSR else "100644", self.objects.write_file(copy))
+        content = read_regular(self.root, path)
+        copy.write_bytes(content)
+        return Entry("100755" if mode & stat.S_IXUSR else "100644", self.objects.write_bytes(content))
 
 
 class TreeFiles(Struct, frozen=True):

@@ -166,7 +166,7 @@ class StepFolder:
                 yield from self._store(tuple(f"{path}/{name}" for name in os.listdir(file)))
             else:
                 mode = "100755" if os.access(file, os.X_OK) else "100644"
-                yield path, Entry(mode, self.objects.write_file(file))
+                yield path, Entry(mode, self.objects.write_bytes(file.read_bytes()))
 
 
 @pytest.fixture
