@@ -343,7 +343,12 @@ class Objects:
                 os.fchmod(file.fileno(), self._rights & 0o444)
                 if is_synced or not _write_out(file.fileno()):
                     os.fsync(file.fileno())
-            os.replace(temporary, path)
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                pass
+            except OSError:  # no links here
+                os.replace(temporary, path)
 
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
         """One level; returns its hash."""
