@@ -289,10 +289,6 @@ def check_notification(subject: Subject) -> Iterator[Finding]:
         yield Finding("good", f"{command[0]} can be started")
 
 
-def finding_of(error: GoalseekError, place: str) -> Finding:
-    return Finding("wrong", error.message, error.hint, place)
-
-
 def check_skills(subject: Subject) -> Iterator[Finding]:
     if note := outdated_note(subject.project.repository.top):
         yield note
@@ -359,7 +355,7 @@ def ask_checks(subject: Subject, places: Sequence[str]) -> Iterator[Finding]:
                     yield placed
         except GoalseekError as error:
             wrong.add(check.place)
-            yield finding_of(error, check.place)
+            yield Finding("wrong", error.message, error.hint, check.place)
 
 
 def check_fit(subject: Subject, places: Sequence[str] = ()) -> None:

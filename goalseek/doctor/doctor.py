@@ -10,7 +10,7 @@ from msgspec import structs
 
 from goalseek.doctor import diagnose, project_checks
 from goalseek.doctor.cheats import AppliedCheat, apply_cheat, measure_cheats, verdict_on
-from goalseek.doctor.checks import CHECKS, ask_checks, finding_of, subject_of
+from goalseek.doctor.checks import CHECKS, ask_checks, subject_of
 from goalseek.doctor.isolation import describe_reading
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.evaluation import measurements
@@ -62,7 +62,7 @@ def examine(
     try:
         text = git("--version").decode().strip()
     except GoalseekError as error:
-        yield finding_of(error, "git")
+        yield Finding("wrong", error.message, error.hint, "git")
         return
     match = re.search(r"(\d+)\.(\d+)", text)
     if match is None or (int(match[1]), int(match[2])) < LEAST_GIT:
@@ -110,7 +110,8 @@ def examine(
     except GoalseekError as error:
         if error.exit_code == LOCKED:
             raise
-        yield finding_of(error, "sandbox" if error.stop_reason == StopReason.SANDBOX else "repository")
+        place = "sandbox" if error.stop_reason == StopReason.SANDBOX else "repository"
+        yield Finding("wrong", error.message, error.hint, place)
 
 
 def _describe_cost(cheats: Sequence[AppliedCheat], subject: measurements.Target) -> str:
