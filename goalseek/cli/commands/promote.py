@@ -73,7 +73,12 @@ def run(options: Options) -> int:
         raise GoalseekError("nothing is measured yet, so no change was kept", hint)
     if warning := standing.worse_than_baseline or (standing.settled and standing.settled.result.no_gain):
         options.print_message(with_manifest_option(f"warning: {warning}", manifest.path))
-    left_out, is_ablating = _left_out(options), options.ablate and bool(options.branch or options.patch)
+    words = [word.strip() for text in options.without for word in text.split(",")]
+    for word in words:
+        if not (word.isascii() and word.isdigit()):
+            raise GoalseekError(f"--without {word!r}: this is no iteration's number", "--without 3 --without 7")
+    options.without = left_out = set(map(int, words))
+    is_ablating = options.ablate and bool(options.branch or options.patch)
     if is_ablating and options.patch not in (None, "-") and not Path(options.patch).is_fifo():
         # Refused hours before it would be written; the path stays as it is. The reader of a FIFO waits for the patch.
         with contextlib.suppress(InterruptedError), open_export(Path(options.patch), "--patch"):
@@ -131,16 +136,13 @@ def _promotion_maker(
             with contextlib.suppress(GoalseekError):  # HEAD has none of them where the others do not apply to it
                 left = {number for one in promote.replay(objects, chain, head_tree) for number in one.iterations}
                 kept = chain.iterations
-                taken = [number for number in kept if number not in left]
-                if taken and taken == kept:
-                    why = f"there is nothing to promote: HEAD already has the kept changes up to iteration {kept[-1]}"
-                    return Promotion(base, (), (), why)
-                if taken:
+                if taken := [number for number in kept if number not in left]:
                     which = f"of iterations {', '.join(map(str, taken))}"
                     if taken == kept[: len(taken)]:
                         which = f"up to iteration {taken[-1]}"
+                    why = f"HEAD already has the kept changes {which}"
                     rest = options.with_manifest(f"goalseek promote --onto HEAD{_flags(options)}")
-                    why = f"HEAD already has the kept changes {which}; the rest: {rest}"
+                    why = f"{why}; the rest: {rest}" if left else f"there is nothing to promote: {why}"
                     return Promotion(base, (), (), why)
         chain = chain_on(objects, tree)
         commits = promote.replay(objects, chain, tree)
@@ -152,16 +154,8 @@ def _promotion_maker(
     return make_promotion
 
 
-def _left_out(options: Options) -> set[int]:
-    words = [word.strip() for text in options.without for word in text.split(",")]
-    for word in words:
-        if not (word.isascii() and word.isdigit()):
-            raise GoalseekError(f"--without {word!r}: this is no iteration's number", "--without 3 --without 7")
-    return set(map(int, words))
-
-
 def _flags(options: Options) -> str:
-    return "".join(f" --without {number}" for number in sorted(_left_out(options)))
+    return "".join(f" --without {number}" for number in sorted(options.without))
 
 
 def _carry_out(
@@ -211,7 +205,7 @@ def _carry_out(
         ]
         fields = {
             "base": promotion.base,
-            "without": sorted(_left_out(options)),
+            "without": sorted(options.without),
             "branch": options.branch,
             "commit": commit,
             "commits": rows,
