@@ -289,11 +289,6 @@ def check_notification(subject: Subject) -> Iterator[Finding]:
         yield Finding("good", f"{command[0]} can be started")
 
 
-def check_skills(subject: Subject) -> Iterator[Finding]:
-    if note := outdated_note(subject.project.repository.top):
-        yield note
-
-
 class Check(Struct, frozen=True):
     place: str  # its name in the output of ``doctor``
     find: Callable[[Subject], Iterable[Finding] | None]  # what it raises is a fault, too
@@ -330,7 +325,7 @@ CHECKS = (
     Check("trees", project_checks.check_room_for_trees, ("doctor", "iterate")),
     Check("provider", check_provider, ("doctor", "iterate")),
     Check("provider", check_programs, ("doctor",)),
-    Check("skills", check_skills, ("doctor",)),
+    Check("skills", lambda subject: filter(None, [outdated_note(subject.project.repository.top)]), ("doctor",)),
     Check("trees", project_checks.check_trees, ("doctor",)),
 )
 

@@ -1,6 +1,5 @@
 """The examination by ``doctor``: git, the manifest, every check, and a trial of the verifier."""
 
-import contextlib
 import itertools
 import math
 import re
@@ -42,10 +41,6 @@ _LEAST_GAIN = 0.05  # of a noisy number, for which the range of two says little
 _NUMBERS_THAT_TELL = 3
 
 
-class NothingToKeep(GoalseekError):
-    """Closes an opened project without a trace in the repository."""
-
-
 def examine(
     loaded: ManifestFile,
     is_quick: bool,
@@ -77,7 +72,7 @@ def examine(
     remedy = 'name the timed command: metric.command = "..."' if is_unclear else ""
     yield Finding("wrong" if is_unclear else "good", text, remedy, "manifest")
     try:
-        with contextlib.suppress(NothingToKeep), open_project(loaded, doing="doctor") as project:
+        with open_project(loaded, doing="doctor", is_trial=True) as project:
             project.is_committed_only = is_committed_only
             make_log_folders(project.loaded)
             subject = subject_of(project, "doctor")
@@ -105,8 +100,6 @@ def examine(
             elif cheats:
                 text = f"applies: {', '.join(cheat.patch for cheat in cheats)}"
                 yield Finding("note", text, "goalseek doctor shows whether it loses", "cheat")
-            if project.standing.seq < 0:
-                raise NothingToKeep("nothing was recorded")
     except GoalseekError as error:
         if error.exit_code == LOCKED:
             raise

@@ -3,7 +3,6 @@
 A guess is only a default: a person sees it, or accepts it with ``--yes``.
 """
 
-import contextlib
 import json
 import math
 import os
@@ -258,7 +257,7 @@ def measure_first(
 
     The last are the answers of ``guess_cases``. Raises GoalseekError if a check fails.
     """
-    with contextlib.suppress(WrongAnswer), open_project(loaded, watch, doing="init") as project:
+    with open_project(loaded, watch, doing="init", is_trial=True) as project:
         project.is_committed_only = True
         checks.check_fit(checks.subject_of(project, "init"))
         config, folder = project.config_of(loaded.manifest), measurements.trial_folder(project)
@@ -289,8 +288,7 @@ def measure_first(
             question = "score" if name in ("timing", "score") else "run"
         share = (missing.place,) if missing and missing.place else ()
         wrong = WrongAnswer(question, error.message, hint, error.exit_code, share)
-        raise wrong  # a project without a number leaves no folders
-    return wrong, [], scored if wrong.question == "reading" else {}
+        return wrong, [], scored if wrong.question == "reading" else {}
 
 
 def guess_cases(manifest: Manifest, folder: Path, number: float | None) -> dict[str, str]:

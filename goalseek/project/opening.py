@@ -57,8 +57,12 @@ def open_project(
     provider_table: ProviderTable | None = None,
     is_new: bool = False,
     doing: str = "",
+    is_trial: bool = False,
 ) -> Iterator[Project]:
-    """Open a project for writing, under its lock; raises GoalseekError. Others who want the lock are told ``doing``."""
+    """Open a project for writing, under its lock; raises GoalseekError. Others who want the lock are told ``doing``.
+
+    A project that has no record yet is left as it was by an error; by a trial, also without one.
+    """
     refuse_missing_home(loaded)
     watch = watch or Observer()
     repository = open_repository(loaded)
@@ -83,14 +87,15 @@ def open_project(
             repository.objects.bring_back()
             remove_scratch_files(_own_git_folders(repository, places))
             project = Project(loaded, repository, places, watch, provider_table)
-            has_failed = False
+            leaves_nothing = False
             try:
                 begin_or_resume_run(project, is_new)
                 save_folder(loaded, repository.location)
                 yield project
+                leaves_nothing = is_trial
             except Exception as error:
                 fault = fault_of(project, error)
-                has_failed = fault is not None
+                leaves_nothing = fault is not None
                 if fault is None or fault is error:
                     raise
                 raise fault from error
@@ -99,7 +104,7 @@ def open_project(
                     repository.objects.bring_back()
                 project.close()
                 if project.standing.seq < 0 and not had_logs:
-                    if has_failed:
+                    if leaves_nothing:
                         _remove_new_paths(loaded, repository, new_paths)
                     elif loaded.logs.exists():
                         make_log_folders(loaded)

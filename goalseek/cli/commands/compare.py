@@ -1,13 +1,11 @@
 """``goalseek compare``: two revisions measured alternately: which is better, by how much, how sure."""
 
-import contextlib
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from goalseek.cli.options import Options, Parser, refuse
 from goalseek.doctor.checks import check_fit
-from goalseek.doctor.doctor import NothingToKeep
 from goalseek.doctor.project_checks import Subject
 from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
 from goalseek.evaluation import compare
@@ -43,7 +41,7 @@ def run(options: Options) -> int:
     manifest = options.load_manifest()
     pairs: list[compare.Pair] = []
     code = 0
-    with contextlib.suppress(NothingToKeep), open_project(manifest, options.line_view(), doing="compare") as project:
+    with open_project(manifest, options.line_view(), doing="compare", is_trial=True) as project:
         names = ["HEAD" if side is None else side for side in (options.before, options.after)]
         before, after = compare.revisions_to_compare(project, names[0], None if options.dirty else names[1])
         files = [project.repository.objects.files(side.tree) for side in (before, after)]
@@ -73,8 +71,6 @@ def run(options: Options) -> int:
         if pairs:
             _print_pairs(options, (before, after), pairs)
         sys.stdout.flush()
-        if project.standing.seq < 0:
-            raise NothingToKeep("nothing was recorded")
     return code
 
 
