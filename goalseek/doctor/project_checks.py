@@ -17,7 +17,7 @@ from goalseek.git.repository import Repository
 from goalseek.humanize import MAX_NAMES, abbreviate, pluralize
 from goalseek.manifest import exposure
 from goalseek.manifest.loading import ManifestFile
-from goalseek.manifest.tables import TIME_SOURCES, Manifest
+from goalseek.manifest.tables import TIME_SOURCES
 from goalseek.project import landing, opening, progress
 from goalseek.project.config import Config
 from goalseek.project.project import Project
@@ -158,7 +158,7 @@ def check_timed_command(subject: Subject) -> Iterator[Finding]:
     if not subject.takes_ruler and subject.command != "doctor":
         return
     # Where two commands run the candidate, its time is not that of one which only checks beside it.
-    judging = [one for one in manifest.commands if _judges_candidate(manifest, one.name)]
+    judging = [one for one in manifest.commands if one.sees != "hidden" or manifest.outputs_before(one)]
     running = [one for one in judging if one.sees != "hidden" or one.outputs]
     names = [one.name for one in (running if len(running) > 1 else judging) if not one.once]
     if is_time_unclear(loaded) and names:
@@ -167,7 +167,7 @@ def check_timed_command(subject: Subject) -> Iterator[Finding]:
         yield Finding("wrong", f"{problem}{len(manifest.commands)} verify commands", remedy)
         return
     for reading in (metric, *manifest.guard):
-        if reading.source in TIME_SOURCES and not _judges_candidate(manifest, reading.command):
+        if reading.source in TIME_SOURCES and reading.command not in [one.name for one in judging]:
             table = "metric" if reading is metric else "[[guard]]"
             why = "which neither sees the candidate nor gets `outputs` of a command that does"
             problem = f"{table}: {reading.name} is the time of {reading.command}, {why}"
@@ -182,12 +182,6 @@ def is_time_unclear(loaded: ManifestFile) -> bool:
     import tomllib
 
     return "command" not in tomllib.loads(loaded.text).get("metric", {})
-
-
-def _judges_candidate(manifest: Manifest, name: str) -> bool:
-    """Whether the command sees the candidate's files, or outputs made from them."""
-    command = next(command for command in manifest.commands if command.name == name)
-    return command.sees != "hidden" or bool(manifest.outputs_before(command))
 
 
 def check_committed_files(subject: Subject) -> Iterator[Finding]:
