@@ -4,7 +4,6 @@ import re
 import sys
 import time
 from collections import deque
-from pathlib import Path
 
 from goalseek import humanize, locks, process
 from goalseek.cli.options import Options, Parser, add_committed_option, add_proposer_options
@@ -15,6 +14,8 @@ from goalseek.manifest.loading import ManifestFile, make_log_folders
 from goalseek.project import config, opening, stop
 from goalseek.project.picture import read_picture
 from goalseek.project.project import Project
+
+_LINES_SHOWN = 20
 
 
 def arguments(parser: Parser) -> None:
@@ -70,9 +71,6 @@ def climb(project: Project, ends: stop.Ends, jobs: int | None = None) -> int:
     return project.stop.exit_code if project.stop else 0
 
 
-_LINES_SHOWN = 20
-
-
 def climb_in_background(options: Options, manifest: ManifestFile) -> int:
     """Waits for its first phase. If it ends before, prints its output and gives its exit code."""
     with config.open_repository(manifest) as repository:
@@ -90,24 +88,21 @@ def climb_in_background(options: Options, manifest: ManifestFile) -> int:
             break
         time.sleep(0.02)
     code, picture = child.poll(), read_picture(manifest.state)
+    with log.open("rb") as file:
+        file.seek(before)
+        printed = "\n".join(file.read().decode("utf-8", "replace").splitlines()[-_LINES_SHOWN:])
     if code:
-        print(_output_since(log, before), file=sys.stderr)
+        print(printed, file=sys.stderr)
         return code
     fields = {"pid": child.pid, "log": str(log), "ended": code is not None}
     if code == 0:
         fields |= {"stop_reason": picture.stop_reason, "next": picture.next}
-        lines = [f"process {child.pid} has ended already; its output, also in {log}:", _output_since(log, before)]
+        lines = [f"process {child.pid} has ended already; its output, also in {log}:", printed]
     else:
-        if (notes := _output_since(log, before)) and not options.wants_json:
-            print(notes, file=sys.stderr)
+        if printed and not options.wants_json:
+            print(printed, file=sys.stderr)
         words = "watch it: goalseek status, goalseek log --last 5; end it after its iteration: goalseek stop"
         lines = [f"process {child.pid} climbs in the background; its output is in {log}"]
         lines.append(options.with_manifest(words))
     options.print_answer(fields, *lines)
     return 0
-
-
-def _output_since(log: Path, before: int) -> str:
-    with log.open("rb") as file:
-        file.seek(before)
-        return "\n".join(file.read().decode("utf-8", "replace").splitlines()[-_LINES_SHOWN:])
