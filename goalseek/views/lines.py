@@ -96,10 +96,7 @@ class AskingWatch(SandboxWatch):
     prompt = Prompt()  # a process has one terminal
 
     def is_attended(self) -> bool:
-        try:
-            return sys.stdin.isatty() and sys.stdout.isatty()
-        except (AttributeError, ValueError):
-            return False
+        return sys.stdin.isatty() and sys.stdout.isatty()
 
     def ask(self, question: Question, poll_approval: Callable[[], Approval | None]) -> Approval | None:
         """The answer typed here, or given by another command meanwhile; None if the terminal is closed."""
