@@ -96,8 +96,18 @@ def await_result(options: Options, manifest: ManifestFile, repository: Repositor
         elif holder is None and code is not None:
             raise _unmeasured_error(options, manifest, repository, trial, code)
         if time.monotonic() >= deadline:
-            return _print_pending(options, manifest, repository, trial)
+            break
         time.sleep(_LOOK_SECONDS)
+    number = tries.find_iteration(manifest, repository, trial)
+    newest = History(manifest.results).newest_iterations()
+    usual = progress.median_iteration_seconds(record for record in newest if record.metric.value is not None)
+    about = f"; a measured one usually takes {humanize.format_duration(usual)}" if usual is not None else ""
+    state, line, command = "waiting", "your try waits for its turn", "goalseek wait"
+    if number is not None:
+        state, line, command = "measuring", f"iteration {number} is being measured", f"goalseek wait {number}"
+    fields = {"iteration": number, "state": state, "usual_seconds": usual}
+    options.print_answer(fields, f"{line}{about}: {options.with_manifest(command)}")
+    return PENDING
 
 
 def print_result(options: Options, manifest: ManifestFile, record: IterationRecord) -> int:
@@ -144,16 +154,3 @@ def _unmeasured_error(
     repository.tries_folder.mkdir(parents=True, exist_ok=True)  # a refused first run removed it
     repository.remove_try(trial)
     return GoalseekError(f"nothing was measured: {why}", hint.strip() or f"see {log}", max(code, BAD_FINDING))
-
-
-def _print_pending(options: Options, manifest: ManifestFile, repository: Repository, trial: str) -> int:
-    number = tries.find_iteration(manifest, repository, trial)
-    newest = History(manifest.results).newest_iterations()
-    usual = progress.median_iteration_seconds(record for record in newest if record.metric.value is not None)
-    about = f"; a measured one usually takes {humanize.format_duration(usual)}" if usual is not None else ""
-    state, line, command = "waiting", "your try waits for its turn", "goalseek wait"
-    if number is not None:
-        state, line, command = "measuring", f"iteration {number} is being measured", f"goalseek wait {number}"
-    fields = {"iteration": number, "state": state, "usual_seconds": usual}
-    options.print_answer(fields, f"{line}{about}: {options.with_manifest(command)}")
-    return PENDING
