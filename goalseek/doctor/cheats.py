@@ -27,8 +27,6 @@ _UNFIT = "make it again with git diff, from the tree that the climb starts from;
 
 
 class AppliedCheat(Struct, frozen=True):
-    """A cheat on the tree that the climb starts from."""
-
     patch: str
     verdict: Verdict | None = None  # known without a measurement
     tree: str = ""  # of the candidate; "" if there is nothing to measure

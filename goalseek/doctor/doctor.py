@@ -287,7 +287,6 @@ def _check_unchanged(
 
 
 def _check_sabotage(project: Project, subject: measurements.Target) -> Finding:
-    """Whether the verifier notices a broken candidate, and does not keep it."""
     objects, manifest = project.repository.objects, subject.config.manifest
     unit, values = manifest.metric.unit, [measurement.value for measurement in subject.known]
     unnoticed = []

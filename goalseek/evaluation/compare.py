@@ -26,8 +26,6 @@ Pair = tuple[MeasuredValue, MeasuredValue]
 
 
 class Revision(Target, frozen=True):
-    """A side of the comparison, named as the user gave it."""
-
     commit: str | None = None  # None for the checkout
 
 

@@ -187,7 +187,6 @@ def seconds_outside(project: Project, what: str) -> PhaseSeconds:
 
 
 def sync_bench(project: Project, config: Config, tree: str) -> None:
-    """Bring every view of the first bench to this tree."""
     bench = project.lane.bench(config.trees, "a")
     for sees in dict.fromkeys(command.sees for command in config.manifest.commands):
         if sees is not None:

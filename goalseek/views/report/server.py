@@ -114,8 +114,6 @@ class PageServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers GET and HEAD of the page and the state; refuses everything else."""
-
     server: PageServer
     timeout = 10.0
     server_version = f"goalseek/{__version__}"
