@@ -1,13 +1,11 @@
 """One measurement outside an iteration, as evidence for the next baseline; and the ruler."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from msgspec import Struct, field, structs
 
@@ -63,7 +61,7 @@ class Target(Struct, frozen=True):
     case_ids: tuple[str, ...] = ()  # the table, before a baseline has one
     cases: tuple[int, ...] = ()  # those to ask; all, if empty
 
-    def variant(self, tree: str) -> Target:
+    def variant(self, tree: str) -> Self:
         """Another tree in its place. Without a baseline, ``timeout = "auto"`` goes by the last known run."""
         seconds = self.baseline_seconds
         if not seconds and self.known:

@@ -3,11 +3,9 @@
 Nothing is recorded: with the same seed a measurement says nothing new about the noise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Self
 
 from msgspec import Struct, structs
 
@@ -47,7 +45,7 @@ class Reproduction(Struct, frozen=True):
     numbers: tuple[NumberDelta, ...] = ()
 
     @classmethod
-    def of(cls, *numbers: NumberDelta) -> Reproduction:
+    def of(cls, *numbers: NumberDelta) -> Self:
         how: How = max((number.how for number in numbers), key=("equal", "within", "differs").index)
         return cls(how, tuple(number.text for number in numbers), numbers)
 

@@ -1,7 +1,5 @@
 """The views of a climb in lines: for a person at a terminal, with questions, and as events of ``iterate --json``."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json
@@ -12,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from goalseek.humanize import format_distinct, format_duration, format_number
 from goalseek.project.activity import Observer
@@ -180,7 +178,7 @@ class LineWatch(AskingWatch):
         self._is_verbose = is_verbose
         self._iteration: int | None = None
 
-    def of(self, iteration: int) -> LineWatch:
+    def of(self, iteration: int) -> Self:
         other = copy.copy(self)
         other._iteration = iteration
         return other
@@ -243,7 +241,7 @@ class EventWatch(Observer):
         self._select = select
         self._of: dict[str, int] = {}
 
-    def of(self, iteration: int) -> EventWatch:
+    def of(self, iteration: int) -> Self:
         # Notes of one of several iterations name it, as other events always do.
         other = copy.copy(self)
         other._of = {"iteration": iteration}

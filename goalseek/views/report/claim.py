@@ -174,8 +174,7 @@ VERIFIERS = {
 
 
 def format_look(look: HoldoutRecord) -> str:
-    head = f"Look {look.look}" + (f" at the {look.of}" if look.of else "")
-    head += f", iteration {look.iteration}" if look.of else ""
+    head = f"Look {look.look}" + (f" at the {look.of}, iteration {look.iteration}" if look.of else "")
     if look.value is None:
         return f"{head}: {look.why.rstrip('.') or 'begun, and not measured'}."
     text = f"{head}: {format_number(look.value)}"
