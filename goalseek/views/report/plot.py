@@ -1,7 +1,5 @@
 """The progress plot as SVG: a dot for each try, the step line of the best, a band of its noise, and the axes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -20,6 +18,23 @@ WIDTH = 1000
 FLOOR = 350
 """Values lie above the floor; tries without a number on a lane of their own below it."""
 _LANE = 380
+
+
+class Axis(Struct, frozen=True):
+    """``ticks`` are evenly spaced, from the low end to the high one."""
+
+    ticks: tuple[float, ...]
+    logarithmic: bool = False
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return format_distinct(*self.ticks)
+
+    def place(self, value: float) -> float:
+        low, high = self.ticks[0], self.ticks[-1]
+        if not self.logarithmic:
+            return (value - low) / (high - low)
+        return math.log(value / low) / math.log(high / low) if value > 0 else -math.inf
 
 
 class Plot(Struct, frozen=True):
@@ -123,23 +138,6 @@ _INTERVALS = 5
 _LOGARITHMIC_FROM = 30.0
 _BEYOND = 0.75
 _FURTHEST = 1e300  # a verifier may give the largest float for infinity; there is no float for a tick above that
-
-
-class Axis(Struct, frozen=True):
-    """``ticks`` are evenly spaced, from the low end to the high one."""
-
-    ticks: tuple[float, ...]
-    logarithmic: bool = False
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return format_distinct(*self.ticks)
-
-    def place(self, value: float) -> float:
-        low, high = self.ticks[0], self.ticks[-1]
-        if not self.logarithmic:
-            return (value - low) / (high - low)
-        return math.log(value / low) / math.log(high / low) if value > 0 else -math.inf
 
 
 def value_axis(core: Sequence[float], others: Sequence[float]) -> Axis:
