@@ -10,11 +10,10 @@ from typing import Literal, Self
 from msgspec import Struct, structs
 
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError
-from goalseek.evaluation.measurements import measure_in_turn, pinned_target
+from goalseek.evaluation.measurements import Target, measure_in_turn, pinned_target
 from goalseek.humanize import format_distinct, format_duration, format_number, format_percent, parse_share, pluralize
 from goalseek.ledger.audit import audit
 from goalseek.ledger.standing import CRASHED, Standing
-from goalseek.manifest.tables import Manifest
 from goalseek.phase_values import Evidence
 from goalseek.project.project import Project
 from goalseek.records import IterationRecord
@@ -95,16 +94,16 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
         + (f"it took {format_duration(last_run.seconds)}" if last_run else "how long it takes is not recorded")
     )
 
-    target = pinned_target(standing, config, record.tree_hash)
-    target = structs.replace(target, iteration=record.iteration, seed=last_run.seed if last_run else None)
+    seed = last_run.seed if last_run else None
     asked = last_run.cases.unpacked() if last_run and last_run.cases else {}
     order = order_of(len(standing.noise.cases.ids), record.runs[0].seed) if asked and standing.noise.cases else ()
-    target = structs.replace(target, cases=tuple(case for case in order if case in asked))
+    target = pinned_target(standing, config, record.tree_hash)
+    cases = tuple(case for case in order if case in asked)
+    target = structs.replace(target, iteration=record.iteration, seed=seed, cases=cases)
     runs = measure_in_turn(project, (target, target))
     evidence = next(runs).evidence
     verify, noise = evidence.verify, standing.noise
-    of_cases = f" of {pluralize(len(target.cases), 'case')}" if target.cases else ""
-    reproduction = _reproduce(config.manifest, standing, record, recorded, evidence, of_cases)
+    reproduction = _reproduce(target, standing, record, recorded, evidence)
     is_other = any(number.how == "differs" for number in reproduction.numbers[:1])
     if is_other and (noise.differed or not noise.agreed):
         on_message("audit: the number differs; measuring once more, to see the noise")
@@ -119,19 +118,14 @@ def rerun(project: Project, number: int, on_message: Callable[[str], None]) -> R
         record.commit_hash,
         record.tree_hash,
         standing.ruler,
-        last_run.seed if last_run else None,
+        seed,
         round(sum(command.seconds for command in verify), 6),
         reproduction,
     )
 
 
 def _reproduce(
-    manifest: Manifest,
-    standing: Standing,
-    record: IterationRecord,
-    recorded: float | None,
-    evidence: Evidence,
-    of_cases: str,
+    target: Target, standing: Standing, record: IterationRecord, recorded: float | None, evidence: Evidence
 ) -> Reproduction:
     value = evidence.runs[0].value
     failure = f"{evidence.failure.reason}: {evidence.failure.why}" if evidence.failure else ""
@@ -144,9 +138,10 @@ def _reproduce(
         if _last_exit(record.reason, record.verify) == _last_exit(evidence.failure.reason, evidence.verify):
             return Reproduction("equal", (f"it fails again the same way: {failure}",))
         return Reproduction("differs", (f"it fails again, but otherwise: {failure}", f"recorded was: {record.why}"))
-    metric = manifest.metric
+    manifest, metric = target.config.manifest, target.config.manifest.metric
     is_within = abs(value - recorded) < parse_share(metric.min_delta, recorded)
-    numbers = [_compare_number(metric.name + of_cases, recorded, value, "less than min_delta" if is_within else "")]
+    name = f"{metric.name} of {pluralize(len(target.cases), 'case')}" if target.cases else metric.name
+    numbers = [_compare_number(name, recorded, value, "less than min_delta" if is_within else "")]
     for guard in manifest.guard:
         before, after = record.guards.get(guard.name), evidence.guards[guard.name]
         if before is None:
