@@ -77,7 +77,7 @@ def run(options: Options) -> int:
     for word in words:
         if not (word.isascii() and word.isdigit()):
             raise GoalseekError(f"--without {word!r}: this is no iteration's number", "--without 3 --without 7")
-    options.without = left_out = set(map(int, words))
+    options.without = set(map(int, words))
     is_ablating = options.ablate and bool(options.branch or options.patch)
     if is_ablating and options.patch not in (None, "-") and not Path(options.patch).is_fifo():
         # Refused hours before it would be written; the path stays as it is. The reader of a FIFO waits for the patch.
@@ -85,17 +85,16 @@ def run(options: Options) -> int:
             raise InterruptedError
     if not (options.measure or is_ablating):
         with open_repository(manifest) as repository:
-            return _carry_out(options, manifest, repository, left_out)
+            return _carry_out(options, manifest, repository, None, None)
     with open_project(manifest, options.line_view(), doing="promote") as project:
         check_fit(subject_of(project, "promote"))
         repository, ablation = project.repository, None
         if is_ablating:
-            whole = _promotion_maker(options, manifest, repository, left_out)(repository.objects)
+            whole = _promotion_maker(options, manifest, repository, options.without)(repository.objects)
             if whole.promoted and whole.chain:
                 say = options.print_message
                 ablation = ablate(project, whole.chain, whole.iterations, options.pairs or PAIRS, say)
-                left_out = left_out.union(ablation.left_out)
-        return _carry_out(options, manifest, repository, left_out, project if options.measure else None, ablation)
+        return _carry_out(options, manifest, repository, project if options.measure else None, ablation)
 
 
 def _promotion_maker(
@@ -159,14 +158,10 @@ def _flags(options: Options) -> str:
 
 
 def _carry_out(
-    options: Options,
-    manifest: ManifestFile,
-    repository: Repository,
-    left_out: Set[int],
-    project: Project | None = None,
-    ablation: Ablation | None = None,
+    options: Options, manifest: ManifestFile, repository: Repository, project: Project | None, ablation: Ablation | None
 ) -> int:
     # First checks, then measurements in a project, then writing: an early end can be repeated.
+    left_out = options.without.union(ablation.left_out if ablation else ())
     make_promotion = _promotion_maker(options, manifest, repository, left_out)
     patch = commit = result = None
     is_page = options.patch != "-" and not options.wants_json
