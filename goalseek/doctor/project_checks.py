@@ -90,7 +90,7 @@ def check_writable_files(subject: Subject) -> None:
     project, patterns = subject.project, subject.project.loaded.manifest.scope.writable
     files = paths_below(project.places.prefix, subject.code)
     unmatched = list(_unmatched_patterns(patterns, files, is_writable=True))
-    if project.standing.baseline is None or unmatched != list(_positive_patterns(patterns)):
+    if project.standing.baseline is None or len(unmatched) < sum(pattern[:1] != "!" for pattern in patterns):
         return
     message = "scope.writable leaves no file to change in the tree that the climb starts from"
     hint = f"name committed files: git ls-tree -r --name-only {project.repository.tip_ref}"
@@ -130,13 +130,9 @@ def _commit_matches(project: Project, commit: str, patterns: Sequence[str]) -> b
     return any(map(matcher(tuple(patterns)), paths_below(project.places.prefix, project.repository.files_of(commit))))
 
 
-def _positive_patterns(patterns: Iterable[str]) -> Iterator[str]:
-    return (pattern for pattern in patterns if not pattern.startswith("!"))
-
-
 def _unmatched_patterns(patterns: Iterable[str], files: Sequence[str], is_writable: bool) -> Iterator[str]:
     """Without writable globs that only allow new files."""
-    for pattern in _positive_patterns(patterns):
+    for pattern in (pattern for pattern in patterns if not pattern.startswith("!")):
         if not any(map(matcher((pattern,)), files)) and not (is_writable and forbidden_names.needs_listing(pattern)):
             yield pattern
 
