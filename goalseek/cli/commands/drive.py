@@ -6,7 +6,7 @@ from pathlib import Path
 from goalseek.cli.options import Options, Parser
 from goalseek.errors import USAGE, GoalseekError
 from goalseek.humanize import abbreviate
-from goalseek.manifest.loading import ManifestFile, make_log_folders
+from goalseek.manifest.loading import make_log_folders
 from goalseek.manifest.tables import ProviderTable
 from goalseek.project import config, paths
 from goalseek.providers import registry
@@ -26,24 +26,12 @@ def arguments(parser: Parser) -> None:
 def run(options: Options) -> int:
     from goalseek.proposal.drive import run_drive
 
-    manifest = paths.manifest_of_running_climb(options.load_manifest())
-    words, agent = _choose(manifest, options.arguments)
-    make_log_folders(manifest)
-    with config.open_repository(manifest) as repository:
-        code, untried = run_drive(manifest, repository, words, agent)
-    if untried:
-        text = f"left in the workspace, not kept by a try: {abbreviate(untried)}; goalseek drive goes on with that"
-        options.print_message(options.with_manifest(text))
-    return code
-
-
-def _choose(manifest: ManifestFile, arguments: list[str]) -> tuple[list[str], AgentProvider | None]:
-    """The command line, none for an agent's own, and the agent; a command that names an agent's program is that one."""
-    table = manifest.manifest.provider
-    words = arguments[1:] if arguments[:1] == ["--"] else []
+    manifest, arguments = paths.manifest_of_running_climb(options.load_manifest()), options.arguments
+    table, agent = manifest.manifest.provider, None
+    words = arguments[1:] if arguments[:1] == ["--"] else []  # none for an agent's own command line
     makers = {name: registry.load_maker(name) for name in registry.PRESETS}
     presets = {name: maker for name, maker in makers.items() if isinstance(maker, Preset)}
-    if words:
+    if words:  # a command that names an agent's program is that agent
         programs = {preset.program: name for name, preset in presets.items()}
         name = programs.get(Path(words[0]).name, "")
     else:
@@ -52,10 +40,15 @@ def _choose(manifest: ManifestFile, arguments: list[str]) -> tuple[list[str], Ag
             given = " ".join(arguments) or name
             message = f"drive takes an agent, not {given!r}" if given else "drive takes an agent, and none is named"
             raise GoalseekError(message, "goalseek drive claude; a command follows --: goalseek drive -- bash", USAGE)
-    if not name:
-        return words, None
-    chosen = table if table and table.name == name else ProviderTable(name=name)
-    agent = AgentProvider(chosen, manifest.folder, presets[name])
-    if not words:
-        agent.check()
-    return words, agent
+    if name:
+        chosen = table if table and table.name == name else ProviderTable(name=name)
+        agent = AgentProvider(chosen, manifest.folder, presets[name])
+        if not words:
+            agent.check()
+    make_log_folders(manifest)
+    with config.open_repository(manifest) as repository:
+        code, untried = run_drive(manifest, repository, words, agent)
+    if untried:
+        text = f"left in the workspace, not kept by a try: {abbreviate(untried)}; goalseek drive goes on with that"
+        options.print_message(options.with_manifest(text))
+    return code
