@@ -26,7 +26,7 @@ from goalseek.sandbox.executables import as_manifest_line, missing_script
 from goalseek.sandbox.level import SandboxLevel
 from goalseek.sandbox.view import is_system_path
 from goalseek.values import CommandRun, Finding, Level
-from goalseek.workspace.scope import is_tool_cache, parents, paths_below
+from goalseek.workspace.scope import is_tool_cache, overlap_matcher, parents, paths_below
 
 _PATH = re.compile(r"(?<![\w./-])(/[^\s:;'\"`<>|()\[\]{},]+)")
 _MAX_NAMED = 8
@@ -46,14 +46,11 @@ def diagnose_sandbox(
     log = printed_in(trial_folder(project))
     seen = (*confines.shared, *confines.readable(), confines.top, project.places.home, Path("/proc"), Path("/dev"))
     named = {Path(os.path.normpath(text.rstrip("."))) for text in _PATH.findall(log)}
+    is_seen = overlap_matcher(map(str, (*seen, *confines.masked, *confines.elsewhere)))
     unseen = {
         path
         for path in named
-        if path.exists() and len(path.parts) > 2 and not is_system_path(path.resolve())
-        if not any(
-            path.is_relative_to(other) or other.is_relative_to(path)
-            for other in (*seen, *confines.masked, *confines.elsewhere)
-        )
+        if path.exists() and len(path.parts) > 2 and not is_system_path(path.resolve()) and not is_seen(str(path))
     }
     paths = tuple(sorted(path for path in unseen if unseen.isdisjoint(path.parents))[:_MAX_NAMED])
     is_known = bool(remedy) and not paths

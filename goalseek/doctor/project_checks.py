@@ -24,7 +24,7 @@ from goalseek.project.project import Project
 from goalseek.sandbox import editable_installs
 from goalseek.values import Finding, StopReason
 from goalseek.workspace import forbidden_names, hidden_files, shared_folders
-from goalseek.workspace.scope import paths_below
+from goalseek.workspace.scope import overlap_matcher, paths_below
 
 _GLOBS = "globs are relative to the manifest's folder, as in .gitignore"
 _NEW_FILE_CODES = ("??", "A ", "AM", "AD", " A")  # as git status says it: HEAD does not know the file, staged or not
@@ -264,13 +264,10 @@ def check_log_folders(subject: Subject) -> None:
 def check_left_out_files(subject: Subject) -> Iterator[Finding]:
     project, entries = subject.project, subject.entries
     top = project.repository.top
-    shared = [(top / project.places.prefix / name).resolve() for name in project.loaded.manifest.scope.share]
-
-    def is_shared(module: Path) -> bool:
-        return any(module.is_relative_to(path) or path.is_relative_to(module) for path in shared)
-
+    folder, share = top / project.places.prefix, project.loaded.manifest.scope.share
+    is_shared = overlap_matcher(str((folder / name).resolve()) for name in share)
     modules = [path for path, entry in entries.items() if entry.mode == SUBMODULE]
-    if modules := [path for path in modules if not is_shared((top / path).resolve())]:
+    if modules := [path for path in modules if not is_shared(str((top / path).resolve()))]:
         text = f"submodules are not in the trees: {abbreviate(modules)}"
         yield Finding("note", text, "list them in scope.share if a command needs them")
     for form, paths in converted_files(project.repository, entries).items():
