@@ -63,10 +63,6 @@ def ablate(
         if change.record.iteration in numbers and change.record.taken_back is None  # a person's word stands
     )
     useless = sorted((change for change in changes if not change.earns), key=lambda change: change.errors)
-    if not useless:
-        return Ablation(
-            changes, (), "every kept change has a measurable effect or makes the files shorter, so nothing is left out"
-        )
     put_back: list[str] = []
     while useless:
         left_out = tuple(sorted(change.iteration for change in useless))
@@ -76,7 +72,8 @@ def ablate(
             put_back.append(f"{names}, measured afresh against the best: {words}, so nothing is lost")
             return Ablation(changes, left_out, "; ".join(put_back))
         put_back.append(f"{names}: {loss}, so iteration {useless.pop().iteration} stays")
-    return Ablation(changes, (), "; ".join([*put_back, "nothing is left out"]))
+    every = "every kept change has a measurable effect or makes the files shorter, so nothing is left out"
+    return Ablation(changes, (), "; ".join([*put_back, "nothing is left out"]) if put_back else every)
 
 
 class _Comparison:
