@@ -37,9 +37,9 @@ def run(options: Options) -> None:
         (is_unserved, "--port is for --serve", "goalseek report --serve --port 8000"),
     )
     if options.settle:
-        from goalseek.cli.commands.settle import settle_climb
+        from goalseek.cli.commands import settle
 
-        settle_climb(options, options.line_view())
+        settle.run(options, options.line_view())
     if options.results is None:
         loaded = options.load_manifest()
         source = ReportSource(loaded.results, loaded.runs, loaded)

@@ -14,11 +14,7 @@ def arguments(parser: Parser) -> None:
     )
 
 
-def run(options: Options) -> None:
-    settle_climb(options, options.choose_view())
-
-
-def settle_climb(options: Options, watch: Observer) -> None:
-    with open_project(options.load_manifest(), watch, doing="settle") as project:
+def run(options: Options, watch: Observer | None = None) -> None:
+    with open_project(options.load_manifest(), watch or options.choose_view(), doing="settle") as project:
         check_fit(subject_of(project, "settle"))
         settle_on_request(project, project.config())
