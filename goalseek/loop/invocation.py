@@ -307,7 +307,7 @@ def _write_final_state(project: Project, stop: Stop, status: str = "") -> Stop:
     except OSError:
         with contextlib.suppress(OSError):
             remove_if_exists(project.loaded.state)  # a full disk has room for the new one then
-            project.activity.beat()
+            project.activity.write()
     return stop
 
 

@@ -241,7 +241,7 @@ class Activity:
         self._has_unwritten = True
         # The next heartbeat writes an earlier picture: nobody reads faster, and each write makes the disk work.
         if not is_same_status or self._seconds_since_write() >= BEAT_SECONDS:
-            self._write()
+            self.write()
 
     def show_turn(self, side: str, number: int, so_far: str) -> None:
         """Show the run of the verifier, and what came of those before it; settling counts the runs of both trees."""
@@ -265,7 +265,7 @@ class Activity:
         due = BEAT_SECONDS if self._has_unwritten else HEARTBEAT_SECONDS
         if self.is_shown and self._seconds_since_write() >= due:
             with contextlib.suppress(OSError):  # a program runs, and it would be taken for its error
-                self._write()
+                self.write()
         if self.phase_seconds:
             self.phase_seconds.beat()
 
@@ -276,7 +276,7 @@ class Activity:
     def _seconds_since_write(self) -> float:
         return time.monotonic() - self._written_at
 
-    def _write(self) -> None:
+    def write(self) -> None:
         self._has_unwritten, self._written_at = True, time.monotonic()
         if self._path and self._path.parent.is_dir():
             write_atomic(self._path, json.dumps({**to_plain(self.picture), "heartbeat_at": format_moment()}) + "\n")

@@ -115,7 +115,11 @@ def test_without_the_extra_nothing_is_written(case: Case) -> None:
 
 def test_the_list_and_what_is_asked_for_wrongly_write_nothing(case: Case) -> None:
     ended = case.run("demo", "--help")
-    assert all(f"{path.stem}: " in " ".join(ended.stdout.split()) for path in (SOURCE / "manifests").glob("*.toml"))
+    assert all(
+        f"{path.stem}: " in " ".join(ended.stdout.split())
+        for path in (SOURCE / "manifests").glob("*.toml")
+        if path.stem != "pace"
+    )
     assert ended.exit_code == 0 and "handwritten digits" in " ".join(ended.stdout.split())
     for flags, code in ((("--provider", "nobody"), 2), (("--provider", "codex"), 3), (("-n", "0"), 2)):
         assert case.run("demo", "digits", *flags).exit_code == code

@@ -34,9 +34,7 @@ INSIDE = "tree/a/b/c"
 PACKAGE = Path(disk.__file__).parent
 
 
-REMOVES_BY_EXACT_NAMES = (
-    "disk cli.commands.skill git.as_user git.packing loop.phases.plan git.repository project.opening".split()
-)
+REMOVES_BY_EXACT_NAMES = "disk cli.commands.skill git.as_user git.packing git.repository project.opening".split()
 ADDS_TO_THE_LIST = "disk project.opening git.repository git.objects project.config git.as_user sandbox.level cli.commands.show proposal.drive".split()
 
 

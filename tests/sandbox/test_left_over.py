@@ -74,7 +74,7 @@ def test_a_reaper_that_was_started_ahead_runs_programs_and_a_dead_one_is_replace
         assert programs.run(Launch(("true",), dict(os.environ), tmp_path)).exit_code == 0
         assert programs._reaper is ahead
         ahead.kill()
-        ahead.wait()
+        ahead.wait(timeout=120)
         assert programs.run(Launch(("true",), dict(os.environ), tmp_path)).exit_code == 0
 
 

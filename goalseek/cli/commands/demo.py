@@ -29,7 +29,7 @@ _IDENTITY = {"NAME": "goalseek demo", "EMAIL": "demo@localhost"}
 
 def fixtures() -> dict[str, tuple[Path, Path]]:
     trees, manifests = data_folder("fixtures"), sorted(data_folder("manifests").glob("*.toml"))
-    return {path.stem: (trees / path.stem, path) for path in manifests if (trees / path.stem).is_dir()}
+    return {path.stem: (trees / path.stem, path) for path in manifests if (trees / path.stem / "README.md").is_file()}
 
 
 def summary_of(folder: Path) -> str:
