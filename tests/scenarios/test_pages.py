@@ -96,7 +96,7 @@ def test_the_scorer_of_cases_scores_those_that_are_asked(make_project: Projects)
     project = make_project(
         "cases",
         files={
-            "answers.json": answers(8),
+            "answers.json": answers(2),  # few, so that any part of the cases shows what changed
             "hidden/answers.json": answers(16),
             "hidden/score.py": block_with("cases", "python", "GOALSEEK_CASES"),
         },
@@ -111,8 +111,8 @@ def test_the_scorer_of_cases_scores_those_that_are_asked(make_project: Projects)
     )
     project.set_moves({"files": {"answers.json": answers(15)}}, {"files": {"answers.json": answers(1)}})
     baseline, better, worse = project.climb("iterate", "-n", "2")
-    assert baseline["metric"]["value"] == 0.5
-    assert (better["outcome"], better["metric"]["value"], better["metric"]["cases"]["won"]) == ("kept", 15 / 16, 7)
+    assert baseline["metric"]["value"] == 2 / 16
+    assert (better["outcome"], better["metric"]["value"], better["metric"]["cases"]["won"]) == ("kept", 15 / 16, 13)
     assert worse["outcome"] == "reverted" and worse["metric"]["cases"]["run"] < 16
 
 
