@@ -98,10 +98,8 @@ def empty(path: Path, except_name: str = "") -> None:
 def recreate_folder(path: Path, mode: int = 0o777) -> None:
     """A new, empty folder replaces whatever was at the path; no link is followed."""
     above, _, name = str(path).rpartition("/")
-    with own_folder(above, "clear") as folder:
-        with contextlib.suppress(FileNotFoundError):
-            folder.remove(name)
-        os.mkdir(name, mode, dir_fd=folder.descriptor)
+    with own_folder(above, "clear") as folder, folder.cleared(name) as (descriptor, _):
+        os.mkdir(name, mode, dir_fd=descriptor)
 
 
 def create(path: Path, mode: int) -> BinaryIO:
@@ -125,9 +123,6 @@ class OwnFolder(AbstractContextManager["OwnFolder"]):
     def remove(self, path: str) -> None:
         """A file, a link or a whole folder. Raises FileNotFoundError, or NotADirectoryError on the way."""
         *above, name = split_path(path)
-        if not above:
-            _remove(name, self.descriptor)
-            return
         with self._open(above) as folder:
             _remove(name, folder.descriptor)
 
@@ -204,15 +199,12 @@ def _open_below(folder: int, parts: Sequence[str], missing: IfMissing = "raise",
     return OwnFolder(folder)
 
 
-class _closing(AbstractContextManager[int]):  # noqa: N801 - as contextlib's
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def __enter__(self) -> int:
-        return self._descriptor
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
+@contextlib.contextmanager
+def _closing(descriptor: int) -> Iterator[int]:
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _remove(name: str, folder: int) -> None:
@@ -511,10 +503,7 @@ def machine_error(error: Exception) -> GoalseekError | None:
 
 def is_full(folder: Path) -> bool:
     """Whether less than a MiB is free on its disk."""
-    try:
-        file_system = os.statvfs(folder)
-    except OSError:
-        file_system = os.statvfs(_nearest(folder))
+    file_system = os.statvfs(_nearest(folder))
     return bool(file_system.f_blocks) and file_system.f_bavail * file_system.f_frsize < LEAST_AFTER
 
 
