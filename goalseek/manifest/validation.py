@@ -98,7 +98,8 @@ def type_adapter() -> Any:
     """Checks the written form of a manifest, and gives its JSON Schema."""
     from pydantic import TypeAdapter
 
-    config = {"extra": "forbid", "strict": True, "allow_inf_nan": False, "alias_generator": _key_of}
+    config: dict[str, Any] = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+    config["alias_generator"] = lambda field_name: field_name.removesuffix("_")
     for table in filter(_is_table, vars(tables).values()):
         show_to_pydantic(table, __pydantic_config__=config)
     return TypeAdapter(Manifest)
@@ -119,10 +120,6 @@ def show_to_pydantic(kind: Any, **namespace: Any) -> None:
 
 def _is_table(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Struct) and kind is not Struct
-
-
-def _key_of(field_name: str) -> str:
-    return field_name.removesuffix("_")
 
 
 def _message_of(item: Any, location: Location) -> str:
