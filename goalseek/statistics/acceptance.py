@@ -151,8 +151,7 @@ class AcceptanceRule(Struct, frozen=True):
             needed = max(margin, step.needed_gain) or None
         if self.names_cases and (lost := [state.ids[case] for case in step.lost]):
             why += f"; lost: {abbreviate(lost)}"
-        outcome = Outcome.KEPT if reason in (Reason.SIMPLER, Reason.BETTER) else Outcome.REVERTED
-        return Verdict(outcome, reason, why, value, incumbent, gain, needed=needed, cases=result)
+        return Verdict(_outcome_of(reason), reason, why, value, incumbent, gain, needed=needed, cases=result)
 
     def _compare_plainly(self, values: Sequence[float]) -> Verdict:
         """Keep if strictly better, by ``metric.min_delta`` at least; an exact tie only if it leaves fewer lines."""
@@ -172,7 +171,7 @@ class AcceptanceRule(Struct, frozen=True):
             reason, why = Reason.BELOW_MIN_DELTA, f"{new} beats {old} by {gain}, less than min_delta, {least}"
         else:
             reason, why = Reason.BETTER, f"{new} beats {old} by {format_number(delta, unit)}"
-        outcome = Outcome.KEPT if reason in (Reason.SIMPLER, Reason.BETTER) else Outcome.REVERTED
+        outcome = _outcome_of(reason)
         needed = margin if margin and outcome == Outcome.REVERTED else None
         return Verdict(outcome, reason, why, value, incumbent, delta, needed=needed)
 
@@ -247,16 +246,7 @@ class AcceptanceRule(Struct, frozen=True):
             needed = max(comparison.needed_gain(bar, most), margin)
             why = f"{why}, needed {comparison.format_size(needed, metric.unit)}" if needed else why
             reason = reason if gain > 0 else Reason.WORSE if gain < 0 else Reason.TIE
-        return Verdict(
-            Outcome.KEPT if reason == Reason.BETTER else Outcome.REVERTED,
-            reason,
-            why,
-            comparison.candidate,
-            incumbent,
-            gain,
-            odds,
-            needed,
-        )
+        return Verdict(_outcome_of(reason), reason, why, comparison.candidate, incumbent, gain, odds, needed)
 
     def _reject(self, candidate_values: Sequence[float], why: tuple[str, str]) -> Verdict:
         verdict = Verdict(Outcome.REVERTED, *why, incumbent=self.state.value)
@@ -267,6 +257,10 @@ class AcceptanceRule(Struct, frozen=True):
 
     def _delta(self, value: float, incumbent: float) -> float:
         return value - incumbent if self.metric.direction == "maximize" else incumbent - value
+
+
+def _outcome_of(reason: Reason) -> Outcome:
+    return Outcome.KEPT if reason in (Reason.SIMPLER, Reason.BETTER) else Outcome.REVERTED
 
 
 def decide_on_baseline(metric: Metric, guards: Sequence[Guard], commit: str, evidence: Evidence) -> NextStep:

@@ -349,6 +349,10 @@ def scores_of(runs: Iterable[VerifierRun], side: str) -> list[CaseScores]:
 
 def bar(alpha: float | None) -> float:
     """z."""
+    return normal_quantile(1 - (alpha or ALPHA))
+
+
+def normal_quantile(probability: float) -> float:
     from statistics import NormalDist  # slow to import: readers of records do without
 
-    return NormalDist().inv_cdf(1 - (alpha or ALPHA))
+    return NormalDist().inv_cdf(probability)

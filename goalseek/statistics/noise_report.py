@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from goalseek.humanize import abbreviate, better_or_worse, format_duration, format_number, format_percent, parse_share
 from goalseek.manifest.tables import TIME_SOURCES
-from goalseek.statistics.cases import mean
+from goalseek.statistics.cases import mean, normal_quantile
 from goalseek.statistics.noise import Scale, median, robust_sd, scale_of, solve
 
 ITERATIONS = 100
@@ -107,7 +107,7 @@ def expected_false_keeps(candidates: int) -> float:
 def false_gain(sd: float, candidates: int) -> float:
     """sd·Φ⁻¹(p), with Blom's p (1958) for the largest of N+1 normal values, the baseline's among them."""
     count = candidates + 1
-    return sd * _normal_quantile((count - 0.375) / (count + 0.25))
+    return sd * normal_quantile((count - 0.375) / (count + 0.25))
 
 
 def repeats_for(sd: float, min_delta: float) -> int:
@@ -117,19 +117,13 @@ def repeats_for(sd: float, min_delta: float) -> int:
     return max(1, math.ceil((1.5 * sd / min_delta) ** 2))
 
 
-def _normal_quantile(probability: float) -> float:
-    from statistics import NormalDist  # slow to import, and iterate needs none of it
-
-    return NormalDist().inv_cdf(probability)
-
-
 def _drift(scale: Scale, values: Sequence[float]) -> float | None:
     """The change from first to last along Theil and Sen's slope; None unless Kendall's test is sure of one (5%)."""
     xs, count = scale.all(values), len(values)
     steps = [(xs[later] - xs[earlier], later - earlier) for later in range(count) for earlier in range(later)]
     score = sum((step > 0) - (step < 0) for step, _ in steps)
     error = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
-    if abs(score) - 1 <= _normal_quantile(0.975) * error:
+    if abs(score) - 1 <= normal_quantile(0.975) * error:
         return None
     return -median([step / distance for step, distance in steps]) * (count - 1)
 
