@@ -113,18 +113,8 @@ class AcceptanceRule(Struct, frozen=True):
     def _compare_cases(self, state: by_case.CaseState, runs: Sequence[VerifierRun]) -> NextStep:
         metric, sign = self.metric, 1 if self.metric.direction == "maximize" else -1
         is_noisy = noise.is_noisy(metric, self.state)
-        race = by_case.Race(
-            state if metric.race == "auto" else structs.replace(state, looks=(1.0,)),
-            sign,
-            self.order,
-            by_case.bar(metric.alpha),
-            metric.window,
-            min(by_case.PASSES, metric.max_repeats),
-            is_noisy,
-            metric.noise == "auto" and not is_noisy and self.state.confirmed < noise.CONFIRMED_KEEPS,
-            self.lines_saved > 0,
-        )
-        step = race.next_step(runs)
+        confirms = metric.noise == "auto" and not is_noisy and self.state.confirmed < noise.CONFIRMED_KEEPS
+        step = by_case.Race(metric, state, self.order, is_noisy, confirms, waits=self.lines_saved > 0).next_step(runs)
         if isinstance(step, by_case.Ask):
             return step
         incumbent, gain = step.incumbent if step.size == 1 else self.state.value, step.gain

@@ -216,21 +216,23 @@ class Pairing(Struct, frozen=True):
 
 
 class Race(Struct, frozen=True):
-    """A candidate's race: ``order`` has all cases at random, ``passes`` is how many full runs it may take.
+    """A candidate's race: ``order`` has all cases at random.
 
     ``confirms``: a keep is run once more, as the same code seems to answer the same always. ``waits``: an exact tie is
     told only after all cases.
     """
 
+    metric: Metric
     state: CaseState
-    sign: int
     order: tuple[int, ...]
-    z: float
-    window: int
-    passes: int
     is_noisy: bool
     confirms: bool
     waits: bool
+
+    @property
+    def passes(self) -> int:
+        """How many full runs it may take."""
+        return min(PASSES, self.metric.max_repeats)
 
     def next_step(self, runs: Sequence[VerifierRun]) -> Ask | Pairing:
         """The next run, or the comparison that decides."""
@@ -238,7 +240,7 @@ class Race(Struct, frozen=True):
         first = next((index for index, run in enumerate(runs) if run.of == "candidate"), len(runs))
         mine = ScoresByCase(scores_of(runs, "candidate"))
         is_noisy = self.is_noisy or mine.squares > 0
-        oldest = state.asked - self.window * count
+        oldest = state.asked - self.metric.window * count
         known = [run.scores for run in state.own if not is_noisy or run.at > oldest]
         if is_noisy and not self.is_noisy:  # they were taken for the only possible ones
             known = []
@@ -246,7 +248,7 @@ class Race(Struct, frozen=True):
         fresh = ScoresByCase(scores_of(runs[first:], "incumbent"))
         noise = state.noise or mine.squares / max(1, 2 * mine.repeats)
         done = 0
-        for look in state.looks:
+        for look in state.looks if self.metric.race == "auto" else (1.0,):
             size = math.ceil(look * count)
             ask = _ask("incumbent", own.needed(order[:size], 1)) or _ask("candidate", mine.needed(order[:size], 1))
             if ask:
@@ -278,15 +280,16 @@ class Race(Struct, frozen=True):
         paired = [case for case in cases if mine.scores[case] and own.scores[case]]
         pairs = [(mine.scores[case], own.scores[case][-MAX_SCORES:]) for case in paired]
         candidate, incumbent = ([mean(side) for side in sides] for sides in zip(*pairs, strict=True))
-        differences = [self.sign * (new - old) for new, old in zip(candidate, incumbent, strict=True)]
+        sign = 1 if self.metric.direction == "maximize" else -1
+        differences = [sign * (new - old) for new, old in zip(candidate, incumbent, strict=True)]
         share, squares = 1.0, math.fsum(difference**2 for difference in differences)
         if squares and not is_complete:
             variance = squares / len(differences)
             rate = mean([1 / len(scores) + 1 / len(others) for scores, others in pairs])
             part = min(MOST_NOISE * variance, noise * rate)
             share = (variance - part + min(part, 2 * noise / self.passes)) / variance
-        size = len(cases) / len(self.order)
-        return Pairing(tuple(paired), tuple(differences), mean(candidate), mean(incumbent), size, share, self.z)
+        size, z = len(cases) / len(self.order), bar(self.metric.alpha)
+        return Pairing(tuple(paired), tuple(differences), mean(candidate), mean(incumbent), size, share, z)
 
 
 def looks_of(runs: Sequence[VerifierRun]) -> tuple[float, ...]:
