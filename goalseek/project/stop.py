@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.disk import remove_if_exists, write_atomic
+from goalseek.disk import read_object, remove_if_exists, write_atomic
 from goalseek.errors import LOCKED, GoalseekError
 from goalseek.humanize import did_you_mean, format_duration, pluralize
 from goalseek.ledger.standing import Standing
@@ -95,19 +95,15 @@ def request_stop(own: Path) -> Holder | None:
             command, explanation = f"goalseek {holder.doing}", "it ends by itself; to end it at once"
         hint = f"{explanation}: {holder.stop_hint}" if holder.pid else "try again"
         raise GoalseekError(f"{command} is at work, and goalseek stop cannot end it: {holder}", hint, LOCKED)
-    write_atomic(own / _REQUEST_FILE, _request_for(holder), durable=True)
+    write_atomic(own / _REQUEST_FILE, json.dumps(_request_for(holder)) + "\n", durable=True)
     return holder
 
 
 def take_stop_request(own: Path) -> Stop | None:
     """The stop requested of this process, or None. Removes the request, also one of an earlier run."""
     path = own / _REQUEST_FILE
-    try:
-        request = path.read_bytes()
-    except FileNotFoundError:
+    if not (request := read_object(path)):
         return None
-    except OSError:
-        request = b""
     remove_if_exists(path)
     holder = lock_holder(own)
     if holder is None or request != _request_for(holder):
@@ -115,8 +111,8 @@ def take_stop_request(own: Path) -> Stop | None:
     return Stop(StopReason.ASKED, "goalseek stop asked for it", "the same command goes on")
 
 
-def _request_for(holder: Holder) -> bytes:
-    return json.dumps({"holder": str(holder)}).encode() + b"\n"
+def _request_for(holder: Holder) -> dict[str, str]:
+    return {"holder": str(holder)}
 
 
 def read_pending_run(own: Path) -> str:
