@@ -149,7 +149,7 @@ class AgentProvider(CommandProvider):
         plan = find_plan(answer.text, call.nonce)
         if plan is None:  # a plan must be in a block; the first printed line may name a change
             lines = [line for line in answer.text.splitlines() if line.strip()]
-            plan = Reply(clean_title(lines[0]) if lines and call.phase != "plan" and not answer.is_mixed else "")
+            plan = Reply(clean_title(lines[0]) if lines and call.phase != "plan" else "")
         tried = find_tried(answer.text)
         return structs.replace(plan, output=answer.text or output, usage=usage, answered_by=answer.model, tried=tried)
 

@@ -63,7 +63,6 @@ class Answer(Struct, frozen=True):
     session: str = ""  # the name by which the next call can resume it
     model: str = ""
     trouble: Trouble | None = None
-    is_mixed: bool = False  # with other output than the model's, so the first line is no title of the change
     whole_session: tuple[str, ...] = ()  # the fields of ``usage`` that are totals of the session so far
 
 
