@@ -106,7 +106,7 @@ def read_overview(
         next_step = f"iteration {question.iteration} is answered, {approval}: {holder or 'goalseek iterate'} goes on"
     elif question:
         next_step = commands_for(question) + ("" if holder else "; then goalseek iterate")
-    baseline = standing.baseline
+    baseline, direction = standing.baseline, standing.direction or manifest.metric.direction
     differences = differences_of_head(loaded, location, baseline.commit if baseline else "")
     shares = SharedFolders(own, base_of(loaded, location.top), manifest.scope.share)
     if readable is None and may_show_answers(manifest):
@@ -116,7 +116,7 @@ def read_overview(
     texts = (
         *map(str, exposures(manifest)),
         progress.guard_notice(manifest, standing),
-        drift_warning(standing.direction or manifest.metric.direction, standing.noise),
+        drift_warning(direction, standing.noise),
         progress.small_set_warning(manifest.metric, standing),
         *progress.fruitless_warnings(standing),
         progress.direction_warning(manifest.metric, standing),
@@ -128,12 +128,10 @@ def read_overview(
         if failures := (loaded.logs / UNSENT).read_text(encoding="utf-8", errors="replace").splitlines():
             unsent = f"{pluralize(len(failures), 'notification')} failed since one was sent, the last: {failures[-1]}"
     cost = cost_of_deciding(manifest, standing.noise.differed, sum(baseline.seconds.values())) if baseline else ""
-    names = {"metric": standing.metric or manifest.metric.name}
-    names["direction"] = standing.direction or manifest.metric.direction
     return Overview(
         project=manifest.project.name,
         picture=picture,
-        standing=structs.replace(spent, **names),
+        standing=structs.replace(spent, metric=standing.metric or manifest.metric.name, direction=direction),
         run_id=run_id,
         silent=_silence_text(picture, holder) if picture.is_at_work and holder else "",
         limits=limits.limit_texts(manifest.limits, spent),
