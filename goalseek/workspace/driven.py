@@ -15,7 +15,7 @@ from goalseek.git.repository import Repository
 from goalseek.values import to_line
 from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scope import Scope
-from goalseek.workspace.screening import FolderFiles, Screening, gitignore_matcher, linked_instructions
+from goalseek.workspace.screening import FolderFiles, Screening, rules_of
 
 _FILE = "drive.json"
 
@@ -84,14 +84,9 @@ class DrivenTree:
         objects, scope, entries = self._repository.objects, self._scope, self._checkout.entries
         snapshot = self._drive.folder / "snapshot"
         recreate_folder(snapshot)
-        screening = Screening(
-            entries,
-            FolderFiles(self._checkout.root, objects, snapshot),
-            TreeReader(objects, self._repository.tree_of(self._drive.commit)),
-            scope,
-            gitignore_matcher(entries, objects),
-            linked_instructions(entries, objects, scope),
-        )
+        tree = TreeReader(objects, self._repository.tree_of(self._drive.commit))
+        files = FolderFiles(self._checkout.root, objects, snapshot)
+        screening = Screening(entries, files, tree, scope, *rules_of(entries, objects, scope))
         try:
             changes = self._checkout.changes()
             path = screening.find_credential((*changes.added, *changes.changed), self._is_credential)

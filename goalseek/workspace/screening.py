@@ -103,6 +103,13 @@ def gitignore_matcher(entries: Mapping[str, Entry], objects: Objects) -> Callabl
     return lambda path: any(path.startswith(folder) and matches(path[len(folder) :]) for folder, matches in rules)
 
 
+def rules_of(
+    entries: Mapping[str, Entry], objects: Objects, scope: Scope
+) -> tuple[Callable[[str], bool], Mapping[str, str]]:
+    """``ignored`` and ``instructions`` of a change to the tree with these files."""
+    return gitignore_matcher(entries, objects), linked_instructions(entries, objects, scope)
+
+
 class Screening(Struct):
     """Sorts the change from ``before`` to ``files``; the blobs of its ``edits`` are stored.
 
@@ -318,13 +325,8 @@ def screen_trees(objects: Objects, scope: Scope, before: str, after: str) -> Scr
     changed = tuple(path for path in entries_before if path not in gone or path in folders)
     missing = tuple(path for path in entries_before if path in gone - folders)
     visible = objects.visible_files(before, scope.seen_by("agent"))
-    screening = Screening(
-        entries_before,
-        TreeFiles({path: entry for path, entry in entries_after.items() if entry.mode != SUBMODULE}, objects),
-        TreeReader(objects, before),
-        scope,
-        gitignore_matcher(visible, objects),
-        linked_instructions(visible, objects, scope),
-    )
+    files = TreeFiles({path: entry for path, entry in entries_after.items() if entry.mode != SUBMODULE}, objects)
+    rules = rules_of(visible, objects, scope)
+    screening = Screening(entries_before, files, TreeReader(objects, before), scope, *rules)
     screening.screen(Changes(changed, missing, added))
     return screening

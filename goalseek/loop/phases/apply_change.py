@@ -27,7 +27,7 @@ from goalseek.proposal.prompt import Request
 from goalseek.sandbox.environment import Redactor
 from goalseek.values import Outcome, Phase, Reason, Usage
 from goalseek.workspace.checkout import Changes
-from goalseek.workspace.screening import FolderFiles, Screening, gitignore_matcher, linked_instructions, screen_trees
+from goalseek.workspace.screening import FolderFiles, Screening, rules_of, screen_trees
 
 _MAX_LINE = 160
 
@@ -173,11 +173,9 @@ class _Edits(Struct, frozen=True):
         self.folder.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
         recreate_folder(snapshot)
         entries, parent_tree = workspace.tree.entries, iteration.incumbent.tree
-        ignored, linked = workspace.cached(
-            "screening", lambda: (gitignore_matcher(entries, objects), linked_instructions(entries, objects, scope))
-        )
+        rules = workspace.cached("screening", lambda: rules_of(entries, objects, scope))
         files, parent = FolderFiles(workspace.root, objects, snapshot), TreeReader(objects, parent_tree)
-        screening = Screening(entries, files, parent, scope, ignored, linked)
+        screening = Screening(entries, files, parent, scope, *rules)
         _refuse_credentials(screening, (*changes.added, *changes.changed), secrets, usage)
         screening.screen(changes)
         return screening, _write_diff(objects, parent_tree, screening, self.folder)
