@@ -96,8 +96,7 @@ class Rotation(Struct, frozen=True):
         is_late = turn not in ("", self.turn) and (record.iteration < self.began or not is_of_incumbent)
         following = self
         if turn not in ("", self.turn) and record.provider not in UNASKED and not is_late:
-            following = structs.replace(self, turn=turn, began=record.iteration, tries=0)
-            following = structs.replace(following, has_kept=False, after_plateau=self.tries > 0)
+            following = Rotation(turn, record.iteration, after_plateau=self.tries > 0, kept=self.kept)
         if record.outcome != Outcome.KEPT:
             tries = following.tries + (record.reason not in PROVIDER_FAILED and not is_late)
             return structs.replace(following, tries=tries, efforts={**self.efforts, author: effort})
@@ -108,8 +107,7 @@ class Rotation(Struct, frozen=True):
         ratio = math.log(after) - math.log(before) if before and after and min(before, after) > 0 else 0.0
         gain = KeptGain(record.iteration, author, difference if math.isfinite(difference) else 0.0, ratio)
         efforts, kept = {**self.efforts, author: effort.with_gain(gain, 1)}, (*self.kept, gain)[-MAX_KEPT:]
-        following = structs.replace(following, tries=0, has_kept=True, after_plateau=False)
-        return structs.replace(following, efforts=efforts, kept=kept)
+        return Rotation(following.turn, following.began, has_kept=True, efforts=efforts, kept=kept)
 
     def without(self, iterations: Collection[int]) -> "Rotation":
         """Without the gains of these iterations, whose changes were taken back."""
