@@ -218,7 +218,6 @@ def limit_stop(
 
 def why_not_finish(project: Project, config: Config, author: str = "") -> str:
     """Why ``iterate`` could not finish the iteration that was begun; "" if it can. ``author`` is its provider."""
-    assert project.standing.incumbent
     for begun in under_way(project.loaded.runs, project.standing, project.run_id):
         checkpoints = Checkpoints(project.run_folder(begun.iteration), project.ledger.seal, "", begun.follows)
         if failure := checkpoints.load(FAILED, str, ""):

@@ -18,8 +18,6 @@ _UNITS = {"duration": ("m", 60), "size": ("GiB", 2**30)}
 
 
 class Key(Struct, frozen=True):
-    """A key or a table of the manifest."""
-
     name: str  # with its tables, as scope.share
     node: dict[str, Any]  # in the JSON Schema
     is_required: bool

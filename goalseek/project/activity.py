@@ -20,14 +20,13 @@ from goalseek.humanize import format_moment
 from goalseek.ledger.checkpoints import SECONDS, Checkpoints
 from goalseek.project.limits import Clock
 from goalseek.project.picture import Picture
-from goalseek.values import Phase, to_plain
+from goalseek.values import Phase, Stop, to_plain
 
 if typing.TYPE_CHECKING:
     from goalseek.project.approval import Approval, Question
     from goalseek.project.progress import Progress
     from goalseek.records import HoldoutRecord, IterationRecord, SettleRecord
     from goalseek.sandbox.level import SandboxLevel
-    from goalseek.values import Stop
 
 BEAT_SECONDS = 0.5
 HEARTBEAT_SECONDS = 5.0

@@ -53,7 +53,6 @@ class Climb(contextlib.AbstractContextManager["Climb"]):
         return self.repo.commit(record.commit_hash) if record.commit_hash else None
 
     def close(self) -> None:
-        """End GitPython's git processes."""
         if "repo" in self.__dict__:
             self.repo.close()
 

@@ -274,7 +274,6 @@ class Project:
         )
 
     def show(self, status: str, iteration: int | None, phase: str | None, **fields: Any) -> None:
-        """Show a picture with these ``fields`` and the standing's."""
         now, standing = format_moment(), self.standing
         picture = Picture(
             status,

@@ -19,8 +19,6 @@ from goalseek.values import Usage
 
 
 class LaunchSpec(Struct, frozen=True):
-    """The program to start for a call."""
-
     arguments: tuple[str, ...]
     variables: Mapping[str, str] = {}
     named: tuple[str, ...] = ()  # the arguments whose programs it may see; () for all
@@ -187,8 +185,6 @@ class Provider(ABC):
 
 
 class Reviewer(Provider):
-    """A provider that can judge another's change."""
-
     @abstractmethod
     def review(self, call: Call) -> Reply:
         """Judge the change in ``call.folder``. Raises Rejected("skipped", ...)."""

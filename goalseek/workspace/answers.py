@@ -169,8 +169,6 @@ def _move(scope: ScopeTable, paths: Sequence[str]) -> str:
 
 
 class _NamedFiles(Struct, frozen=True):
-    """The shared files that a text names."""
-
     folder: Path
     manifest: Manifest
 

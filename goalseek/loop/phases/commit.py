@@ -21,13 +21,12 @@ def commit(iteration: Iteration, attempt: OpenAttempt, change: Change) -> Candid
     longer writable; GoalseekError if somebody moved the tip.
     """
     project, standing, scope = iteration.project, iteration.standing, iteration.config.scope
-    assert standing.incumbent
     repository, objects = project.repository, project.repository.objects
     attempt_folder = attempt.folder_in(iteration.folder)
     refuse_missing(objects, change.edits)
     edits = entries_by_path(change.edits)
-    tree = objects.splice(standing.incumbent.tree, edits)
-    changed = objects.changed_paths(standing.incumbent.tree, tree)
+    tree = objects.splice(iteration.incumbent.tree, edits)
+    changed = objects.changed_paths(iteration.incumbent.tree, tree)
     assert edits.keys() >= set(changed), f"not the candidate's: {changed}"
     if not_writable := [quote_path(path) for path in changed if scope.kind(path) != "writable"]:
         reason = f"{abbreviate(not_writable)} is no longer writable"
