@@ -13,9 +13,9 @@ from goalseek.git.objects import Entry, TreeReader
 from goalseek.git.paths import quote_path
 from goalseek.git.repository import Repository
 from goalseek.values import to_line
-from goalseek.workspace.checkout import Checkout
 from goalseek.workspace.scope import Scope
 from goalseek.workspace.screening import FolderFiles, Screening, rules_of
+from goalseek.workspace.workspace import agent_tree
 
 _FILE = "drive.json"
 
@@ -56,14 +56,8 @@ class DrivenTree:
         self._drive = drive
         self._is_credential = is_credential
         self.strays: list[str] = []
-        root = drive.folder / "workspace"
-        objects = repository.objects
-        self._checkout = Checkout(
-            root,
-            root.with_name("workspace.state"),
-            lambda path, entry: objects.read(entry.blob),
-            objects.fill,
-            lambda path: path == ".git" or scope.share_at(path) == path,
+        self._checkout = agent_tree(
+            drive.folder / "workspace", repository.objects, lambda path: path == ".git" or scope.share_at(path) == path
         )
 
     def read(self) -> tuple[str, list[str]]:

@@ -35,6 +35,14 @@ class AgentCommit(Struct, frozen=True):
     moment: int
 
 
+def agent_tree(
+    root: Path, objects: Objects, is_left_alone: Callable[[str], bool], mount_points: frozenset[str] = frozenset()
+) -> Checkout:
+    """The tree in which an agent works; its record lies beside it."""
+    state, fill = root.with_name(root.name + ".state"), objects.fill
+    return Checkout(root, state, lambda path, entry: objects.read(entry.blob), fill, is_left_alone, mount_points)
+
+
 class Workspace:
     """``build_context`` is entered while the tree is built."""
 
@@ -48,14 +56,7 @@ class Workspace:
         self._cache: dict[str, tuple[str, Any]] = {}
         self._pristine = folder.with_name(folder.name + ".git")
         self._store = self._open_store()
-        self.tree = Checkout(
-            folder,
-            folder.with_name(folder.name + ".state"),
-            lambda path, entry: objects.read(entry.blob),
-            objects.fill,
-            {".git"}.__contains__,
-            plan.mount_points,
-        )
+        self.tree = agent_tree(folder, objects, {".git"}.__contains__, plan.mount_points)
         self.git_folder = Checkout(
             folder / ".git",
             folder.with_name(folder.name + ".git.state"),
