@@ -9,9 +9,7 @@ from msgspec import structs
 from goalseek.errors import BAD_FINDING, USAGE, GoalseekError, Rejected
 from goalseek.evaluation.measurements import printed_in, with_last_lines
 from goalseek.git.merge import Conflicts, merge_trees
-from goalseek.git.paths import quote_path
 from goalseek.git.repository import candidate_message, revert_message
-from goalseek.humanize import abbreviate
 from goalseek.ledger.artifacts import clear_attempts
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
@@ -19,6 +17,7 @@ from goalseek.loop.baseline import end_unfinished, refuse_paid_proposal
 from goalseek.loop.iteration import Iteration
 from goalseek.loop.lanes import open_pool
 from goalseek.loop.phases.apply_change import change_to
+from goalseek.loop.phases.commit import refuse_fixed
 from goalseek.loop.phases.log import log
 from goalseek.loop.phases.read_context import gather_context
 from goalseek.loop.phases.verify import verify
@@ -126,15 +125,11 @@ def _merge_without(project: Project, kept: IterationRecord) -> str:
 
 def _apply_revert(iteration: Iteration, tree: str, plan: Plan) -> Change:
     """The change from the tip to ``tree``. Raises GoalseekError, with the files, if the screening refuses it."""
-    objects, scope = iteration.project.repository.objects, iteration.config.scope
     clear_attempts(iteration.folder)
-    paths = objects.changed_paths(iteration.incumbent.tree, tree)
-    not_writable = [quote_path(path) for path in paths if scope.kind(path) != "writable"]
-    why = f"{abbreviate(not_writable)} is no longer writable"
+    changed = iteration.project.repository.objects.changed_paths(iteration.incumbent.tree, tree)
     try:
-        if not not_writable:
-            return change_to(iteration, plan, tree, iteration.folder)
+        refuse_fixed(iteration.config.scope, changed)
+        return change_to(iteration, plan, tree, iteration.folder)
     except Rejected as rejected:
-        why = rejected.why
-    message = f"the tip would break the rules of the scope: {why}"
-    raise GoalseekError(message, "see the rules of the scope: goalseek help manifest", BAD_FINDING)
+        message = f"the tip would break the rules of the scope: {rejected.why}"
+        raise GoalseekError(message, "see the rules of the scope: goalseek help manifest", BAD_FINDING) from None

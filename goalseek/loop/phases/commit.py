@@ -12,6 +12,7 @@ from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration
 from goalseek.phase_values import Candidate, Change, Edit
 from goalseek.values import Outcome, Reason
+from goalseek.workspace.scope import Scope
 
 
 def commit(iteration: Iteration, attempt: OpenAttempt, change: Change) -> Candidate:
@@ -20,7 +21,7 @@ def commit(iteration: Iteration, attempt: OpenAttempt, change: Change) -> Candid
     Raises Rejected for a tree that was or is being measured under this ruler, a pruned object, and a file that is no
     longer writable; GoalseekError if somebody moved the tip.
     """
-    project, standing, scope = iteration.project, iteration.standing, iteration.config.scope
+    project, standing = iteration.project, iteration.standing
     repository, objects = project.repository, project.repository.objects
     attempt_folder = attempt.folder_in(iteration.folder)
     refuse_missing(objects, change.edits)
@@ -28,10 +29,7 @@ def commit(iteration: Iteration, attempt: OpenAttempt, change: Change) -> Candid
     tree = objects.splice(iteration.incumbent.tree, edits)
     changed = objects.changed_paths(iteration.incumbent.tree, tree)
     assert edits.keys() >= set(changed), f"not the candidate's: {changed}"
-    if not_writable := [quote_path(path) for path in changed if scope.kind(path) != "writable"]:
-        reason = f"{abbreviate(not_writable)} is no longer writable"
-        why = f"the manifest has changed since it was proposed: {reason}"
-        raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, why)
+    refuse_fixed(iteration.config.scope, changed, "the manifest has changed since it was proposed: ")
     duplicate = project.ledger.history.measured_in(standing.ruler, tree)
     if duplicate is not None:
         raise Rejected(Outcome.SKIPPED, Reason.DUPLICATE, f"the same tree was measured in iteration {duplicate}")
@@ -57,6 +55,11 @@ def edits_of(entries: Mapping[str, Entry | None]) -> tuple[Edit, ...]:
 
 def entries_by_path(edits: Iterable[Edit]) -> dict[str, Entry | None]:
     return {edit.path: Entry(edit.mode, edit.blob) if edit.mode else None for edit in edits}
+
+
+def refuse_fixed(scope: Scope, paths: Iterable[str], since: str = "") -> None:
+    if fixed := [quote_path(path) for path in paths if scope.kind(path) != "writable"]:
+        raise Rejected(Outcome.SKIPPED, Reason.OUT_OF_SCOPE, f"{since}{abbreviate(fixed)} is no longer writable")
 
 
 def refuse_missing(objects: Objects, edits: Iterable[Edit]) -> None:
