@@ -184,10 +184,6 @@ class Pairing(Struct, frozen=True):
         squares = math.fsum(difference**2 for difference in self.differences)
         return self.z * math.sqrt(squares * self.size) / len(self.differences)
 
-    def so_far(self, of: int) -> str:
-        result = self.result(of, ())
-        return f"{result.run} of {of} cases, {result.won} won, {result.lost} lost"
-
     def result(self, of: int, runs: Iterable[VerifierRun]) -> CaseResult:
         run, lost, tied = len(self.differences), len(self.lost), self.differences.count(0)
         asked = sum(len(run.cases.unpacked()) for run in runs if run.cases)
@@ -259,7 +255,8 @@ class Race(Struct, frozen=True):
         rounds, own_rounds = (min([side.asked[case] for case in order]) for side in (mine, own))
         is_complete = min(rounds, own_rounds) >= self.passes
         pairing = self._pair(order[:done], mine, own, noise, is_complete)
-        so_far = pairing.so_far(count)
+        result = pairing.result(count, ())
+        so_far = f"{result.run} of {count} cases, {result.won} won, {result.lost} lost"
         if ask:
             is_open = not pairing.is_behind or (self.waits and not is_noisy and not any(pairing.differences))
             return structs.replace(ask, so_far=so_far) if is_open else pairing
