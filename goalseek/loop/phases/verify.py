@@ -80,11 +80,7 @@ def verify_baseline(iteration: Iteration, ruler: str, candidate: Candidate) -> t
         cases = step.cases if isinstance(step, Ask) else ()
         role, ids = Outcome.BASELINE, evidence.case_ids
         spec = MeasurementSpec(candidate.tree, seed, iteration.number, role=role, case_ids=ids, cases=cases)
-
-        def measure() -> Evidence:
-            verifier = iteration.project.verifier(config, ruler, candidate.tree, {})
-            return add_measurement(verifier, spec, evidence, iteration.folder)
-
-        return measure
+        verifier = iteration.project.verifier(config, ruler, candidate.tree, {})
+        return partial(add_measurement, verifier, spec, evidence, iteration.folder)
 
     return iteration.steps.gather(CheckpointName("evidence"), next_run)
