@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import re
@@ -25,7 +24,7 @@ from goalseek.disk import read_object
 from goalseek.errors import LOCKED, UNFIT, GoalseekError
 from goalseek.humanize import format_since
 from goalseek.process import deferring_signals, is_alive
-from goalseek.values import StopReason, from_line, to_plain
+from goalseek.values import StopReason, from_line, short_digest, to_plain
 
 LOCK = "lock"
 ITERATE = "iterate"  # of the commands that hold the lock, the one that looks for a request to stop
@@ -219,7 +218,7 @@ def exclusive_lock(
 
 def _open_named(name: str, folder: Path) -> int:
     readable = re.sub(r"[^A-Za-z0-9._-]", "-", name)[:40]
-    path = folder / f"goalseek-exclusive-{readable}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.lock"
+    path = folder / f"goalseek-exclusive-{readable}-{short_digest(name)[:8]}.lock"
     common = os.O_CLOEXEC | os.O_NOFOLLOW
     for flags in (os.O_RDWR, os.O_RDWR | os.O_CREAT | os.O_EXCL, os.O_RDWR, os.O_RDONLY):
         with contextlib.suppress(OSError):  # not there, there already, another user's, or a link

@@ -1,7 +1,6 @@
 """Prompt templates: the package's, or those of the user's folder; ``goalseek/guide/prompts.md`` is their manual."""
 
 import functools
-import hashlib
 import re
 import string
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from goalseek.errors import GoalseekError
+from goalseek.values import short_digest
 
 PHASES = ("plan", "apply", "repair", "review")
 _COMMON = (
@@ -101,11 +101,11 @@ def _parse(text: str) -> Template:
 
 def _read_own(path: Path, phase: str) -> Template:
     try:
-        raw = path.read_bytes()[:_LIMIT_BYTES]
-        template = _parse(raw.decode("utf-8"))
+        text = path.read_bytes()[:_LIMIT_BYTES].decode("utf-8")
+        template = _parse(text)
     except (OSError, ValueError) as error:
         raise GoalseekError(f"{path} cannot be read: {error}", "save it as UTF-8") from None
-    words = ("own", template.version, hashlib.sha256(raw).hexdigest()[:8])
+    words = ("own", template.version, short_digest(text)[:8])
     template = structs.replace(template, version=" ".join(filter(None, words)))
     if phase == "review" and template.resumed:
         raise GoalseekError(f"{path}: a reviewer has no session to resume", "remove the line <!-- resumed -->")

@@ -3,7 +3,6 @@
 Each call builds a study from the records' titles: the same history gives the same proposal in any process.
 """
 
-import hashlib
 import importlib.util
 import itertools
 import math
@@ -22,7 +21,7 @@ from goalseek.providers import tunables
 from goalseek.providers.preset import json_or_none
 from goalseek.providers.provider import Call, Provider, Reply, WritableFile
 from goalseek.providers.tunables import Constant, Value
-from goalseek.values import Outcome, Reason
+from goalseek.values import Outcome, Reason, short_digest
 
 Setting = dict[str, Value]
 
@@ -248,4 +247,4 @@ def _draw_from_few(constants: Mapping[str, Constant], known: list[Setting], seed
 
 
 def _digest(*parts: int) -> int:
-    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big")
+    return int(short_digest(repr(parts))[:8], 16)
