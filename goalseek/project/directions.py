@@ -1,6 +1,5 @@
 """What a person tells the agent: directions for some iterations, and ``program.md`` for all."""
 
-import json
 import os
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from msgspec import Struct
 from goalseek.disk import write_atomic
 from goalseek.errors import GoalseekError
 from goalseek.manifest.tables import Manifest
-from goalseek.values import from_plain, to_line
+from goalseek.values import from_line, to_line
 
 
 class Direction(Struct, frozen=True):
@@ -35,7 +34,7 @@ def read_directions(folder: Path) -> list[Direction]:
     result = []
     for path in sorted(folder.glob("*.json")):
         try:
-            result.append(from_plain(Direction, json.loads(path.read_text())))
+            result.append(from_line(Direction, path.read_bytes()))
         except FileNotFoundError:  # dropped meanwhile
             continue
         except ValueError as error:

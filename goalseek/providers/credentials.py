@@ -1,12 +1,13 @@
 """Credentials of coding agents: an API key, or the login of a subscription; their presence, and who pays."""
 
-import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
+
+from goalseek.disk import read_object
 
 Billing = Literal["api", "subscription"]
 
@@ -33,12 +34,7 @@ class Credential(Struct, frozen=True):
             return self.billing if os.environ.get(self.name) else None
         if not self.path().is_file():
             return None
-        if self.is_key is None:
-            return self.billing
-        try:
-            return "api" if self.is_key(json.loads(self.path().read_bytes())) else "subscription"
-        except (OSError, ValueError, AttributeError, RecursionError):
-            return self.billing
+        return "api" if self.is_key and self.is_key(read_object(self.path())) else self.billing
 
 
 def api_keys(*names: str) -> tuple[Credential, ...]:

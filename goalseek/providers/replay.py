@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +14,7 @@ from goalseek.manifest.tables import ProviderTable
 from goalseek.phase_values import Plan, Played, Rejection
 from goalseek.providers.provider import Call, Provider, Reply
 from goalseek.providers.scripted import apply_patch
-from goalseek.values import Outcome, Reason, StopReason, Usage, from_plain
+from goalseek.values import Outcome, Reason, StopReason, Usage, from_line
 
 
 class ReplayProvider(Provider):
@@ -93,7 +92,7 @@ def read_recordings(folder: Path) -> dict[int, dict[str, Recording]]:
     for path in sorted(folder.glob("*.json")):
         if match := _NAME.fullmatch(path.name):
             try:
-                recording: Recording = from_plain(Recording, json.loads(path.read_bytes()))
+                recording: Recording = from_line(Recording, path.read_bytes())
             except (OSError, ValueError, RecursionError) as error:
                 message = f"{path} is not a recording: {error}"
                 raise GoalseekError(message, "copy it again from its original", StopReason.PROVIDER) from None
