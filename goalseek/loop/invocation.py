@@ -31,12 +31,11 @@ from goalseek.project.approval import undecided_verdict
 from goalseek.project.config import Config
 from goalseek.project.opening import fault_of
 from goalseek.project.project import Project
-from goalseek.project.stop import Ends, take_stop_request
+from goalseek.project.stop import GO_ON, Ends, take_stop_request
 from goalseek.providers.registry import make_permitted_provider
 from goalseek.records import IterationRecord, SettleRecord
 from goalseek.values import DRIVER, EXIT_CODES, Outcome, Phase, Stop, StopReason, Usage
 
-_GO_ON = "the same command goes on"
 _STATUS = {0: "completed", 1: "failed", 3: "blocked", 5: "blocked", 70: "failed"}
 _SETTLING_SHARE = 0.1  # of the seconds that the iterations of an invocation took
 
@@ -272,10 +271,10 @@ def _writing_early_end(project: Project, report: Callable[[Stop], None]) -> Iter
     try:
         yield
     except GeneratorExit:
-        _write_final_state(project, Stop(StopReason.ASKED, "the caller ended the loop", _GO_ON))
+        _write_final_state(project, Stop(StopReason.ASKED, "the caller ended the loop", GO_ON))
         raise
     except (KeyboardInterrupt, Interrupted):
-        stop = Stop(StopReason.INTERRUPTED, "interrupted by a signal", _GO_ON)
+        stop = Stop(StopReason.INTERRUPTED, "interrupted by a signal", GO_ON)
         report(_write_final_state(project, stop, "interrupted"))
         raise
     except Exception as error:

@@ -28,6 +28,7 @@ _RELATIONS: dict[str, Callable[[float, float], bool]] = {
 _REQUEST_FILE = "stop.json"
 _HOLDER_WAIT_SECONDS = 1.0
 STOPPABLE_SECONDS = 300.0
+GO_ON = "the same command goes on"
 
 
 class Until(Struct, frozen=True):
@@ -56,14 +57,13 @@ class Ends(Struct, frozen=True):
         return tuple(BudgetUse(name, spent, most, "now") for name, spent, most in rows if most is not None)
 
     def reached(self, standing: Standing, count: int, seconds: float) -> Stop | None:
-        go_on = "the same command goes on"
         if self.until is not None and self.until.holds(standing):
-            return Stop(StopReason.UNTIL, f"{self.until.name} {self.until.relation} {self.until.bound:g} holds", go_on)
+            return Stop(StopReason.UNTIL, f"{self.until.name} {self.until.relation} {self.until.bound:g} holds", GO_ON)
         if self.count is not None and count >= self.count:
             done = f"{pluralize(count, 'iteration')} done" if self.count else "no try waits any more"
-            return Stop(StopReason.COUNT, done, go_on)
+            return Stop(StopReason.COUNT, done, GO_ON)
         if self.seconds is not None and seconds >= self.seconds:
-            return Stop(StopReason.FOR, f"{format_duration(self.seconds)} are over", go_on)
+            return Stop(StopReason.FOR, f"{format_duration(self.seconds)} are over", GO_ON)
         return None
 
 
@@ -108,7 +108,7 @@ def take_stop_request(own: Path) -> Stop | None:
     holder = lock_holder(own)
     if holder is None or request != _request_for(holder):
         return None
-    return Stop(StopReason.ASKED, "goalseek stop asked for it", "the same command goes on")
+    return Stop(StopReason.ASKED, "goalseek stop asked for it", GO_ON)
 
 
 def _request_for(holder: Holder) -> dict[str, str]:

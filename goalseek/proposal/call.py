@@ -26,7 +26,7 @@ from goalseek.project.config import Config
 from goalseek.project.limits import dollars_left, find_limit, has_spending_limit, seconds_left, seconds_to_deadline
 from goalseek.project.picture import SILENT_SECONDS
 from goalseek.project.project import PAUSE_SECONDS, Project
-from goalseek.project.stop import STOPPABLE_SECONDS, take_stop_request
+from goalseek.project.stop import GO_ON, STOPPABLE_SECONDS, take_stop_request
 from goalseek.proposal.brief import make_brief
 from goalseek.proposal.launch import AgentLaunch
 from goalseek.proposal.past_tries import Archive, read_history
@@ -334,7 +334,7 @@ class CallWatch:
         self._project.activity.show_silence(format_moment(-silence) if silence >= SILENT_SECONDS else "")
         ends_at = self._project.ends_at
         if ends_at is not None and now >= ends_at:
-            self.stop = Stop(StopReason.FOR, "the time of --for is over", "the same command goes on")
+            self.stop = Stop(StopReason.FOR, "the time of --for is over", GO_ON)
         else:  # any call may spend as much as a review
             spent, moment = self._standing.spending(now - self._looked_at, Usage()), self._project.activity.clock.now()
             self.stop = find_limit(Phase.REVIEW, self._limits, spent, moment)
