@@ -83,15 +83,13 @@ class DrivenTree:
         screening = Screening(entries, files, tree, scope, *rules_of(entries, objects, scope))
         try:
             changes = self._checkout.changes()
-            path = screening.find_credential((*changes.added, *changes.changed), self._is_credential)
-            if path is None:
-                screening.screen(changes)
+            if path := screening.find_credential((*changes.added, *changes.changed), self._is_credential):
+                message = f"{quote_path(path)} holds a credential: nothing of this try is stored"
+                raise GoalseekError(message, "take it out, then goalseek try", BAD_FINDING)
+            screening.screen(changes)
         except FileNotFoundError:
             message = "files of the workspace changed while they were read"
             raise GoalseekError(message, "end what writes them, then goalseek try", BAD_FINDING) from None
-        if path is not None:
-            message = f"{quote_path(path)} holds a credential: nothing of this try is stored"
-            raise GoalseekError(message, "take it out, then goalseek try", BAD_FINDING)
         return screening
 
     def unseen(self, seen: Mapping[str, Entry | None]) -> list[str]:
