@@ -71,7 +71,7 @@ class Bench:
         checkout = self._checkouts.get(root)
         if checkout is None or not checkout.label:  # which an update that was interrupted leaves it without
             state, left_alone, mount_points = root.with_suffix(".state"), self._is_left_alone, self._plan.mount_points
-            checkout = Checkout(root, state, self._read, self._fill, left_alone, mount_points, has_ruler=True)
+            checkout = Checkout(root, state, self._read, self._fill, left_alone, mount_points)
             self._checkouts[root] = checkout
             if not checkout.load():
                 self._build(checkout, sees, tree, label)

@@ -76,8 +76,8 @@ def signature_of(status: os.stat_result) -> Signature:
 class Checkout:
     """``entries`` are the files that ``root`` should hold; ``read`` gives their bytes, of a link its target.
 
-    A new path that ``is_left_alone`` accepts is no change, nor is an empty mount point. If it ``has_ruler``, names that
-    come or go cost a walk: each may have been another name of any file, and the file changed by it.
+    A new path that ``is_left_alone`` accepts is no change, nor is an empty mount point. Names that come or go cost a
+    walk: each may have been another name of any file, and the file changed by it.
     """
 
     def __init__(
@@ -88,7 +88,6 @@ class Checkout:
         fill: Callable[[Path, Mapping[str, Entry]], None] | None = None,
         is_left_alone: Callable[[str], bool] = lambda path: False,
         mount_points: frozenset[str] = frozenset(),
-        has_ruler: bool = False,
     ) -> None:
         self.root = root
         self.state = state
@@ -97,7 +96,6 @@ class Checkout:
         self._fill = fill
         self._is_left_alone: Callable[[str], bool] = lambda path: path in mount_points or is_left_alone(path)
         self._mount_points = mount_points
-        self._has_ruler = has_ruler
         self._clear()
 
     def _clear(self) -> None:
@@ -292,7 +290,7 @@ class Checkout:
         used = self._watch.read()
         is_whole = used is not None and used.keys() >= {path for path, entry in ours.items() if entry}
         for path, is_placed in (used or {}).items():
-            is_whole &= path not in self._below and not (is_placed and self._has_ruler and path not in ours)
+            is_whole &= path not in self._below and not (is_placed and path not in ours)
         self._look_at(used or ())
         if not is_whole:
             self._used = None

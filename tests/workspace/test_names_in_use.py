@@ -17,14 +17,14 @@ FOLDERS = ("one", "one/two", "three", "three/four")
 NEW = ("new", "one/new", "three/new/x", "three/new/y/z", "kept", "one/kept")
 
 
-def make(place: Path, has_ruler: bool = False, keep: str = "") -> Checkout:
+def make(place: Path, keep: str = "") -> Checkout:
     root = place / "tree"
     state, content = place / "state", lambda path, entry: path.encode()
-    return Checkout(root, state, content, None, lambda path: path.endswith(keep or "/"), has_ruler=has_ruler)
+    return Checkout(root, state, content, None, lambda path: path.endswith(keep or "/"))
 
 
-def build(place: Path, has_ruler: bool = False, keep: str = "") -> Checkout:
-    tree = make(place, has_ruler, keep)
+def build(place: Path, keep: str = "") -> Checkout:
+    tree = make(place, keep)
     tree.build({path: Entry(COPY, "0") for path in FILES}, "label")
     return tree
 
@@ -44,8 +44,8 @@ def swap(path: Path, other: Path) -> None:
     write(path)
 
 
-def act(root: Path, chance: random.Random, has_ruler: bool) -> None:
-    """One thing that a program does in a tree, if it can there; with a ruler it is candidate code's."""
+def act(root: Path, chance: random.Random) -> None:
+    """One thing that a program does in a tree, if it can there."""
     old, folder, new = root / chance.choice(FILES), root / chance.choice(FOLDERS), root / chance.choice(NEW)
     acts: list[Callable[[], object]] = [
         lambda: old.write_text("other"),
@@ -63,7 +63,7 @@ def act(root: Path, chance: random.Random, has_ruler: bool) -> None:
         lambda: new.unlink(),
         lambda: new.symlink_to("a"),
         lambda: new.mkdir(parents=True),
-        lambda: new.hardlink_to(old) if has_ruler else None,
+        lambda: new.hardlink_to(old),
         lambda: folder.chmod(0o500),
         lambda: folder.rename(root / "moved"),
         lambda: (root / "moved").rename(folder),
@@ -82,13 +82,13 @@ def as_sets(changes: Changes) -> list[set[str]]:
     return [set(changes.changed), set(changes.missing), set(changes.added), set(changes.folders)]
 
 
-@pytest.mark.parametrize("has_ruler", [True, False])
+@pytest.mark.parametrize("restores", [True, False])
 @pytest.mark.parametrize("keep", ["", "kept"])
-def test_later_looks_find_what_a_walk_finds(own: Path, has_ruler: bool, keep: str) -> None:
-    chance, tree = random.Random(f"{has_ruler} {keep}"), build(own, has_ruler, keep)
+def test_later_looks_find_what_a_walk_finds(own: Path, restores: bool, keep: str) -> None:
+    chance, tree = random.Random(f"{restores} {keep}"), build(own, keep)
     for _ in range(150):
         for _ in range(chance.randrange(4)):
-            act(own / "tree", chance, has_ruler)
+            act(own / "tree", chance)
         tree.save()
         walked, found = make(own, keep=keep), Changes()
         assert walked.load()
@@ -96,7 +96,7 @@ def test_later_looks_find_what_a_walk_finds(own: Path, has_ruler: bool, keep: st
         for _ in range(2):
             found = tree.changes()
             assert as_sets(found) == expected
-        if has_ruler or chance.random() < 0.5:
+        if restores or chance.random() < 0.5:
             tree.restore(found)
             assert tree.changes() == Changes()
         if chance.random() < 0.2:
@@ -125,8 +125,8 @@ def test_a_look_reads_no_folder_that_no_program_used(own: Path, walked: list[obj
     assert len(walked) == 2
 
 
-def test_a_name_that_came_or_went_in_a_ruler_costs_a_walk(own: Path, walked: list[object]) -> None:
-    tree = build(own, has_ruler=True)
+def test_a_name_that_came_or_went_costs_a_walk(own: Path, walked: list[object]) -> None:
+    tree = build(own)
     tree.clean()
     other = own / "tree/one/kept"
     other.hardlink_to(own / "tree/a")
