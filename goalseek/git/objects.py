@@ -199,7 +199,7 @@ class Objects:
         variables = {"GIT_DIR": str(git_dir), "GIT_OBJECT_DIRECTORY": str(recent or store), **settings}
         self.variables = {**variables, **alternates(store)} if recent else variables
         self._processes = BatchProcesses(git_dir, self.variables)
-        self._scratch_numbers = itertools.count(1)
+        self._scratch_numbers = itertools.count(time.time_ns())  # a killed process may have had our id
         self._contents: dict[object, bytes] = {}  # by hash; patches and listings by command and trees
         self._spliced = functools.lru_cache(maxsize=2)(self._splice)  # screening makes the tree that COMMIT makes
         self._forgot_at = 0.0

@@ -145,6 +145,22 @@ def test_scratch_files_of_dead_processes_go_and_those_of_living_ones_stay(opened
     assert not own.exists()
 
 
+def test_scratch_files_of_a_killed_process_of_the_same_number_are_in_nobodys_way(
+    opened: tuple[Project, Objects],
+) -> None:
+    """In a container each start has the same process ids."""
+    _, objects = opened
+    blob = objects.write_bytes(b"x")
+    for number in range(1, 9):
+        (objects.scratch / f"object-{os.getpid()}-{number}").touch()
+        objects.index(objects.scratch / f"index-{os.getpid()}-{number}", {"foreign": Entry("100644", blob)})
+    with contextlib.closing(Objects(objects.git_dir, objects.store, objects.object_format)) as later:
+        later.write_bytes(b"later")
+        with later.scratch_file("index") as index:
+            later.index(index, {"own": Entry("100644", blob)})
+            assert later.git("ls-files", variables={"GIT_INDEX_FILE": str(index)}) == b"own\n"
+
+
 DRIVERS = {"union": ["a", "b", "c"], "run": None, "binary": None, "text": None, "unknown": None}
 ODD = 'an odd [*] "name"\n\udcff/list.txt'
 
