@@ -220,8 +220,9 @@ class _Auditor:
             self._add("not the record", result, where, str(error))
         if seal and key_of(record.seal) == seal.key:
             for path in sorted(folder.glob("*.json")):
-                is_ours = not path.is_symlink() and (read_sealed(path, seal) or not path.stat().st_size)
-                if CheckpointName.parse(path.stem) and not is_ours:  # a power cut leaves an empty one
+                is_torn = path.is_file() and not path.read_bytes().endswith(b"}\n")  # by a kill or a power cut
+                is_ours = not path.is_symlink() and (is_torn or read_sealed(path, seal))
+                if CheckpointName.parse(path.stem) and not is_ours:
                     self._add("the seal does not hold", f"{folder.name}/{path.name}", "goalseek's seal", "another")
 
     def _check_commits(self, record: IterationRecord, tip: str) -> None:

@@ -285,6 +285,19 @@ def test_a_chain_with_a_hole_or_a_damaged_commit_is_named(climbed: Project) -> N
         path.write_bytes(whole)
 
 
+def test_a_checkpoint_torn_by_a_kill_is_none_and_an_edited_one_is_named(climbed: Project) -> None:
+    path = climbed.run_folder(2) / "change.json"
+    whole = path.read_bytes()
+    try:
+        for size in (0, 1, len(whole) - 1):
+            path.write_bytes(whole[:size])
+            assert audited(climbed) == []
+        path.write_bytes(whole.replace(b'"seconds":', b'"seconds":1'))
+        assert named(climbed) == [("0002/change.json", "the seal does not hold")]
+    finally:
+        path.write_bytes(whole)
+
+
 def test_a_chain_on_another_root_is_named(climbed: Project) -> None:
     old = climbed.git("rev-list", "--reverse", "--first-parent", LEDGER).splitlines()
     made = climbed.git("commit-tree", f"{old[0]}^{{tree}}", stdin=b"another root\n")
