@@ -422,8 +422,8 @@ def write_atomic(path: Path, content: bytes | str, durable: bool = False) -> Non
 def write_new(path: Path, content: str, durable: bool = False) -> None:
     """As ``write_atomic``; but a kill may leave a torn file where none was."""
     try:
-        with path.open("x") as file:
-            file.write(content)
+        with path.open("xb") as file:
+            file.write(content.encode())
             if durable:  # a file system with a journal syncs a new file's name with it
                 file.flush()
                 os.fsync(file.fileno())

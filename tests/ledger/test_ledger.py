@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from itertools import product
 from pathlib import Path
 
@@ -57,6 +59,15 @@ def test_a_checkpoint_that_somebody_damaged_is_none(own: Path, text: str) -> Non
     (own / "plan.json").write_text(text)
     assert read_sealed(own / "plan.json", Seal(b"one")) == {}
     assert Checkpoints(own, None, "run", "follows").stored() == {}
+
+
+def test_a_checkpoint_is_the_same_in_every_locale(own: Path) -> None:
+    name, plain = CheckpointName("word"), {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    source = f"import pathlib; from goalseek.ledger.checkpoints import *; Checkpoints(pathlib.Path({str(own)!r})"
+    source += ", Seal(b'one'), 'run', 'follows').save(CheckpointName('word'), 'gr\\xf6\\u2192', 'input', 0.0)"
+    subprocess.run([sys.executable, "-c", source], env={**os.environ, **plain}, check=True)
+    stored = Checkpoints(own, Seal(b"one"), "run", "follows").load(name, str, "input")
+    assert stored and stored.value == "gr\xf6\u2192"
 
 
 def test_nothing_can_be_added_to_a_sealed_checkpoint(own: Path) -> None:
