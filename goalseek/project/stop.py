@@ -102,8 +102,9 @@ def request_stop(own: Path) -> Holder | None:
 def take_stop_request(own: Path) -> Stop | None:
     """The stop requested of this process, or None. Removes the request, also one of an earlier run."""
     path = own / _REQUEST_FILE
-    if not (request := read_object(path)):
+    if not path.exists():
         return None
+    request = read_object(path)  # empty if it is torn
     remove_if_exists(path)
     holder = lock_holder(own)
     if holder is None or request != _request_for(holder):

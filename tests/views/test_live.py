@@ -100,6 +100,7 @@ def test_of_several_at_once_there_is_a_line_for_each_here_in_status_and_in_its_p
             "  5           measuring, 1s: move 5",
             "  6           waits for a bench, 1s: move 6",
         ]
+        until(lambda: len(slow.state()["under_way"]) == 3)  # it is written twice a second
         state = slow.state()
         assert (state["status"], state["iteration"], state["phase"]) == ("running", None, None)
         assert [(one["iteration"], one["stage"], one["title"]) for one in state["under_way"]] == [
