@@ -399,8 +399,6 @@ class Objects:
 
     def differences(self, before: str, after: str) -> list[Difference]:
         """Renames are not followed. Raises MissingObject for an unknown tree."""
-        if before == after:
-            return []
         differences, fields = [], iter(self._compare(_DIFFER, before, after).split(b"\0")[:-1])
         for facts, path in zip(fields, fields, strict=True):
             *modes, blob_before, blob_after, _ = facts[1:].decode().split(" ")
@@ -414,14 +412,10 @@ class Objects:
 
     def patch(self, before: str, after: str) -> bytes:
         """Renames are not followed. Raises MissingObject for an unknown tree."""
-        if before == after:
-            return b""
         return self._compare(_PATCH, before, after)
 
     def diff(self, before: str, after: str) -> Diff:
         """As ``git apply`` takes it. Raises MissingObject for an unknown tree."""
-        if before == after:
-            return Diff(after)
         # Both are empty if a tree of an old git has a mode that only looks like another one.
         counts, _, patch = self._compare(_DIFF, before, after).partition(b"\n\n")
         rows = [line.split(b"\t") for line in counts.splitlines()]  # a binary file has no counts
@@ -430,8 +424,8 @@ class Objects:
 
     def _compare(self, command: tuple[str, ...], before: str, after: str) -> bytes:
         key = (command, before, after)
-        if key in self._contents:
-            return self._contents[key]
+        if before == after or key in self._contents:
+            return self._contents.get(key, b"")
         reply = self._processes.send(command, f"{before} {after}\n".encode() + _END + b"\n")
         if reply.line == _END:  # else it has the hashes of the trees
             raise MissingObject(f"{before} or {after}")
