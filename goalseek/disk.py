@@ -348,7 +348,10 @@ def copy_regular_files(
             if total > limit:
                 raise SizeExceeded(f"more than {limit} bytes of outputs")
             with create(target / path, 0o600) as copy:
-                _copy(file, copy, more_bits=stat.S_IWUSR | stat.S_IRUSR)
+                shutil.copyfileobj(file, copy)
+                copy.flush()
+                os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode) | stat.S_IWUSR | stat.S_IRUSR)
+                os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
         copies[path] = status
     return copies
 
@@ -444,12 +447,6 @@ def read_stored(kind: type[Value], path: Path) -> Value | None:
         return None
 
 
-def copy_atomic(source: Path, target: Path) -> None:
-    """With its mode and times."""
-    with source.open("rb") as file, open_atomic(target) as copy:
-        _copy(file, copy, more_bits=0)
-
-
 def sync(path: Path) -> None:
     """To disk: a file, or the names in a folder."""
     with _closing(os.open(path, os.O_RDONLY)) as descriptor:
@@ -460,14 +457,6 @@ def clone(source: Path, target: Path, path: str, mode: int) -> None:
     """Copy a file from folder to folder; both share its blocks. Raises OSError, also if the file system cannot."""
     with open_regular(source, path) as file, own_folder(target) as folder, folder.create(path, mode) as copy:
         fcntl.ioctl(copy.fileno(), _CLONE_FILE, file.fileno())
-
-
-def _copy(file: BinaryIO, copy: BinaryIO, more_bits: int) -> None:
-    shutil.copyfileobj(file, copy)
-    copy.flush()
-    status = os.fstat(file.fileno())
-    os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode) | more_bits)
-    os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 LEAST_FREE = 32 * 2**20

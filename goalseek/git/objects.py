@@ -24,7 +24,7 @@ from typing import IO, NoReturn
 from msgspec import Struct
 
 from goalseek import process
-from goalseek.disk import add_own, copy_atomic, refuse_full, remove_if_exists, write_atomic
+from goalseek.disk import add_own, open_atomic, refuse_full, remove_if_exists, write_atomic
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import AUTHOR, HARDENED, WRITTEN_OUT, environment, git
 from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, quote_path
@@ -277,7 +277,7 @@ class Objects:
                 except (FileExistsError, FileNotFoundError):
                     raise
                 except OSError:  # no links here, or the file is somebody else's
-                    copy_atomic(Path(recent), Path(loose))
+                    self._place(loose, Path(recent).read_bytes())
                 return
             except FileExistsError:
                 return
@@ -329,26 +329,21 @@ class Objects:
             os.utime(path)  # only where it is written: a prune may be removing it from another store
         except OSError:
             self._make_folder(folder)
-            self._write_loose(path, f"{kind} {len(content)}\0".encode() + content, is_synced=kind == "blob")
+            stored = f"{kind} {len(content)}\0".encode() + content
+            self._place(path, zlib.compress(stored, zlib.Z_BEST_SPEED), is_synced=kind == "blob")
         if self.recent:
             self._link(name[:2], name[2:])
         self._remember(name, content)
         return name
 
-    def _write_loose(self, path: str, stored: bytes, is_synced: bool) -> None:
-        with self.scratch_file("object") as temporary:
-            with temporary.open("xb") as file:
-                file.write(zlib.compress(stored, zlib.Z_BEST_SPEED))
-                file.flush()
-                os.fchmod(file.fileno(), self._rights & 0o444)
-                if is_synced or not _write_out(file.fileno()):
-                    os.fsync(file.fileno())
-            try:
-                os.link(temporary, path)
-            except FileExistsError:
-                pass
-            except OSError:  # no links here
-                os.replace(temporary, path)
+    def _place(self, path: str, stored: bytes, is_synced: bool = False) -> None:
+        temporary = Path(path).with_name(f"tmp_obj_{os.getpid()}_{next(self._scratch_numbers)}")  # as git names its own
+        with open_atomic(Path(path), temporary=temporary) as file:
+            file.write(stored)
+            file.flush()
+            os.fchmod(file.fileno(), self._rights & 0o444)
+            if is_synced or not _write_out(file.fileno()):
+                os.fsync(file.fileno())
 
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
         """One level; returns its hash."""
