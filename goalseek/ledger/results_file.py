@@ -176,14 +176,12 @@ class History:
 
     def load_snapshot(self, seal: Seal) -> Snapshot:
         """Empty if it does not fit the file, or its seal does not hold."""
-        try:
+        with suppress(*_UNFIT):
             head, text, end = self._read_cache(SNAPSHOT)
             body = text.decode().removesuffix("\n")
-            if not seal.holds(head["seal"], _FOLD, body):
-                return Snapshot()
-            return Snapshot(from_plain(Standing, json.loads(body)), end)
-        except _UNFIT:
-            return Snapshot()
+            if seal.holds(head["seal"], _FOLD, body):
+                return Snapshot(from_plain(Standing, json.loads(body)), end)
+        return Snapshot()
 
     def _write_cache(self, name: str, last: Line, body: bytes | bytearray, more: Mapping[str, str]) -> None:
         """The first line holds offset and hash of ``last``, the newest record in the cache."""
