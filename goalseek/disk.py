@@ -414,11 +414,11 @@ def open_atomic(
         raise
 
 
-def write_atomic(path: Path, content: bytes | str, durable: bool = False) -> None:
+def write_atomic(path: Path, content: bytes | str, durable: bool = False, mode: int = 0o666) -> None:
     """Replaces a file as ``open_atomic`` does. For a ``durable`` one its folder is made."""
     if durable:
         path.parent.mkdir(parents=True, exist_ok=True)
-    with open_atomic(path, durable) as file:
+    with open_atomic(path, durable, mode=mode) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 

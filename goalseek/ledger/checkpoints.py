@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import json
 import math
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import Struct, structs
 
-from goalseek.disk import open_atomic, remove_if_exists, write_atomic, write_new
+from goalseek.disk import remove_if_exists, write_atomic, write_new
 from goalseek.ledger.standing import Standing
 from goalseek.values import Usage, from_plain, to_line
 
@@ -76,11 +77,7 @@ class Seal:
         """Read the folder's secret, or make one that only its owner can read. Needs the project's lock."""
         path = folder / "secret"
         if not path.exists():
-            import secrets
-
-            folder.mkdir(parents=True, exist_ok=True)
-            with open_atomic(path, durable=True, mode=0o600) as file:
-                file.write(secrets.token_bytes(32))
+            write_atomic(path, os.urandom(32), durable=True, mode=0o600)
         return cls(path.read_bytes())
 
     def of(self, *parts: str) -> str:
