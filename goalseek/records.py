@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from goalseek.case_scores import CaseScores
 from goalseek.humanize import better_or_worse, format_number, format_percent, pluralize
-from goalseek.values import Attempt, CaseResult, CommandRun, Number, Outcome, Reason, Usage, VerifierRun, from_line
+from goalseek.values import IN_TIP, Attempt, CaseResult, CommandRun, Number, Reason, Usage, VerifierRun, from_line
 
 SCHEMA = 2
 READABLE_SCHEMAS = (1, SCHEMA)
@@ -152,9 +152,7 @@ class IterationRecord(Head, kw_only=True, frozen=True):
     @property
     def landed_commit_hash(self) -> str | None:
         """Where its landing moved the tip; None if the tip stayed."""
-        if self.rollback_commit_hash or self.outcome in (Outcome.BASELINE, Outcome.KEPT):
-            return self.rollback_commit_hash or self.commit_hash
-        return None
+        return self.rollback_commit_hash or (self.commit_hash if self.outcome in IN_TIP else None)
 
     @property
     def may_be_late(self) -> bool:

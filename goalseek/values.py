@@ -57,6 +57,7 @@ class Reason(StrEnum):
     MOVED = "moved"  # of an attempt alone
 
 
+IN_TIP = (Outcome.BASELINE, Outcome.KEPT)  # outcomes with which the candidate stays in the tip
 STACK = "stack"  # the provider in records of rejected changes that git put together
 DRIVER = "driver"  # the provider in records of tries: edits that somebody made in a checkout
 OPEN = "open"  # of who worked in a checkout, where hidden files can be read

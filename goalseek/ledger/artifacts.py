@@ -20,7 +20,7 @@ from goalseek.ledger.standing import Standing
 from goalseek.manifest.tables import LogTable
 from goalseek.measurement.measure import OUTPUTS
 from goalseek.records import IterationRecord
-from goalseek.values import Outcome, to_indented
+from goalseek.values import IN_TIP, to_indented
 
 ATTEMPTS = "attempts"
 PROMPTS = "prompts"
@@ -31,7 +31,6 @@ _CALL_FILES = ("provider_output.md", PROMPTS, ATTEMPTS, REVIEWS)
 _CALLS_IN_ORDER = ("plan", "apply", "review", "repair")
 _PROMPT_NAME = re.compile(r"([a-z]+)(?:-([1-9][0-9]*))?\.md")
 _FILES_BEFORE_CHECKPOINTS = frozenset(("git_before.txt", "env.json", "context.json.new"))
-_KEPT = (Outcome.KEPT, Outcome.BASELINE)
 _NAME = re.compile(r"[0-9]{4,}", re.ASCII)
 
 
@@ -82,7 +81,7 @@ def prune_artifacts(runs: Path, log: LogTable, standing: Standing, history: Hist
     for folder in old_run_folders(runs, log.keep_runs, standing):
         with contextlib.suppress(OSError):
             remove_if_exists(folder)
-    is_new_best = log.keep_outputs == "best" and last.outcome in _KEPT
+    is_new_best = log.keep_outputs == "best" and last.outcome in IN_TIP
     prune_outputs(run_folders(runs) if is_new_best else [runs / f"{last.iteration:04d}"], log, standing, history)
 
 
@@ -94,7 +93,7 @@ def prune_outputs(folders: Sequence[Path], log: LogTable, standing: Standing, hi
         staying = {standing.best.iteration}
     elif log.keep_outputs == "kept":
         records = (history.iteration(int(folder.name)) for folder in folders)
-        staying = {record.iteration for record in records if record and record.outcome in _KEPT}
+        staying = {record.iteration for record in records if record and record.outcome in IN_TIP}
     if folders:
         staying |= Flight(folders[0].parent, None, "").numbers() - {standing.last.iteration if standing.last else 0}
     for folder in folders:

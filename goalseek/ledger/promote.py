@@ -16,9 +16,8 @@ from goalseek.git.repository import Repository, UnreadableCommit, walk_first_par
 from goalseek.humanize import format_distinct, format_number, pluralize
 from goalseek.ledger.standing import take_back
 from goalseek.records import IterationRecord, SettleRecord, parse_record
-from goalseek.values import Outcome, StopReason
+from goalseek.values import IN_TIP, Outcome, StopReason
 
-_KEPT = (Outcome.KEPT, Outcome.BASELINE)
 MAX_HEADS = 2000
 
 
@@ -242,7 +241,7 @@ def load_kept_chain(repository: Repository, is_writable: Callable[[str], bool]) 
 
 def _results(repository: Repository) -> Iterator[IterationRecord | SettleRecord]:
     """Keeps, baselines and settlings, newest first; reads the ledger only as far as this is iterated."""
-    marks = ['"kind":"settle"', *(f'"outcome":"{outcome}"' for outcome in _KEPT)]  # in strings they have backslashes
+    marks = ['"kind":"settle"', *(f'"outcome":"{outcome}"' for outcome in IN_TIP)]  # in strings they have backslashes
     name = repository.refs().ledger
     try:
         for entry in walk_first_parents(repository.read_commit, name):
@@ -252,7 +251,7 @@ def _results(repository: Repository) -> Iterator[IterationRecord | SettleRecord]
             record = parse_record(entry.last_line)
             if isinstance(record, SettleRecord):
                 yield record
-            elif isinstance(record, IterationRecord) and record.outcome in _KEPT:
+            elif isinstance(record, IterationRecord) and record.outcome in IN_TIP:
                 try:
                     commit = repository.read_commit(str(record.commit_hash))
                 except UnreadableCommit as error:

@@ -7,7 +7,7 @@ from msgspec import Struct, field, structs
 from goalseek import records
 from goalseek.statistics.noise import NoiseState, scale_of
 from goalseek.statistics.rotation import Proposer, Rotation, proposers_of
-from goalseek.values import OPEN, STACK, UNASKED, Number, Outcome, Reason, Usage
+from goalseek.values import IN_TIP, OPEN, STACK, UNASKED, Number, Outcome, Reason, Usage
 
 CRASHED = (Reason.VERIFY_FAILED, Reason.VERIFY_TIMEOUT, Reason.NO_METRIC, Reason.NOT_FINITE, Reason.UNMEASURABLE)
 _MEASUREMENTS_MOST = 50
@@ -192,7 +192,7 @@ def _after_iteration(standing: Standing, record: records.IterationRecord) -> Sta
         outcomes=outcomes,
         tip=record.landed_commit_hash or standing.tip,
     )
-    if record.outcome in (Outcome.BASELINE, Outcome.KEPT):
+    if record.outcome in IN_TIP:
         commit = _measured_commit(record)
         following = structs.replace(following, incumbent=commit, best=commit, stagnation=0, settled=None)
     if record.outcome == Outcome.BASELINE:
