@@ -44,14 +44,11 @@ class PlannedCommit(Struct, frozen=True):
 @contextlib.contextmanager
 def temporary_objects(repository: Repository) -> Iterator[Objects]:
     """On top of the repository's store; removed after this block with all that it holds."""
-    store = repository.objects.store
+    below = repository.objects
     with _temporary_folder(repository) as folder:
-        objects = repository.objects
-        objects = Objects(objects.git_dir, folder, objects.object_format, settings=alternates(store))
-        try:
+        objects = Objects(below.git_dir, folder, below.object_format, settings=alternates(below.store))
+        with contextlib.closing(objects):
             yield objects
-        finally:
-            objects.close()
 
 
 def commit_without_hooks(repository: Repository, objects: Objects, plans: Sequence[PlannedCommit], base: str) -> str:

@@ -201,12 +201,9 @@ class History:
 def append_line(path: Path, *lines: str) -> None:
     """One O_APPEND write; a missing file is made. Lines that a power cut takes are written again from git."""
     content = "".join(line + "\n" for line in lines).encode()
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        if os.write(descriptor, content) != len(content):
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), "wb", buffering=0) as file:
+        if file.write(content) != len(content):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-    finally:
-        os.close(descriptor)
 
 
 def repair(history: History, messages: Iterator[str], snapshot: Snapshot) -> str:
