@@ -5,7 +5,6 @@ System V memory, message queues and keyrings. Nothing stops ``GAPS``.
 """
 
 import contextlib
-import ctypes
 import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,10 +37,9 @@ _WRITABLE_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx",
 @functools.cache
 def abi() -> int:
     """The version of Landlock in this kernel, 0 for none."""
-    version = ctypes.CDLL(None, use_errno=True).syscall(
-        ctypes.c_long(landlock_exec.CREATE), None, ctypes.c_long(0), ctypes.c_long(1)
-    )
-    return max(int(version), 0)
+    with contextlib.suppress(OSError):
+        return landlock_exec.system_call(landlock_exec.CREATE, None, 0, 1)
+    return 0
 
 
 def gaps(version: int, is_sharing_refused: bool) -> tuple[str, ...]:
