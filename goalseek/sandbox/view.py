@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from goalseek.disk import recreate_folder
+from goalseek.git.paths import first_overlap
 
 Terminal = Literal["", "person's", "own"]
 SPARE_HOME = Path("/home/goalseek")
@@ -56,8 +57,7 @@ def throw_away_home(folder: Path, top: Path) -> Mount:
     """At HOME, where shown files keep their paths; at ``SPARE_HOME`` if HOME is /, the system's or in ``top``."""
     home = Path.home()
     is_own = len(home.parts) > 1 and not home.is_relative_to(top)
-    inside, systems = f"{home}/", tuple(f"{path}/" for path in system_folders())
-    is_systems = inside.startswith(systems) or any(folder.startswith(inside) for folder in systems)
+    is_systems = first_overlap(str(home), map(str, system_folders()))
     return Mount(folder, home if is_own and not is_systems else SPARE_HOME, writable=True)
 
 
