@@ -244,10 +244,6 @@ class Checkout:
                 must_stay |= stays or path in self._below
             return must_stay
 
-        def is_there(path: str) -> bool:
-            is_below_link = any((self.root / above).is_symlink() for above in parents(path))
-            return not is_below_link and os.path.lexists(self.root / path)
-
         self._note_uses()
         used, self._used = self._used, None
         if used is None:
@@ -263,7 +259,10 @@ class Checkout:
         for folder, facts in self._signatures.items() if used is None else ():
             if folder not in walked:  # it is gone, or below one that is left alone
                 unwatched.append(folder)
-                missing.extend(folder + name for name in facts if not is_there(folder + name))
+                is_link = any((self.root / above).is_symlink() for above in parents(folder))
+                missing.extend(
+                    folder + name for name in facts if is_link or not os.path.lexists(self.root / folder / name)
+                )
         added += filter(self._is_occupied, sorted(self._mount_points))
         if not unwatched:
             self._used = {}
@@ -271,7 +270,6 @@ class Checkout:
         return Changes(tuple(changed), tuple(sorted(missing)), tuple(added), tuple(new_folders))
 
     def walk_next(self) -> None:
-        """Walk the whole folder next time."""
         self._used = None
 
     def _look_at(self, paths: Iterable[str]) -> None:
