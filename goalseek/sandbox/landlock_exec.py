@@ -1,4 +1,4 @@
-"""Restricts this process with Landlock and seccomp, then executes a program; imports little.
+"""Restricts this process with Landlock and seccomp; imports little.
 
 The reaper calls it in its fork: the start of an interpreter takes longer than all else. Options: ``--read PATH``,
 ``--write PATH``, ``--no-tcp``, ``--scope-only``, ``--keep-owner-rights``.
@@ -7,7 +7,6 @@ The reaper calls it in its fork: the start of an interpreter takes longer than a
 import ctypes
 import os
 import sys
-from collections.abc import Callable
 
 CREATE, ADD_RULE, RESTRICT = 444, 445, 446
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
@@ -129,17 +128,3 @@ def refuse_sharing() -> None:
     content = ctypes.create_string_buffer(code)
     header = len(steps).to_bytes(8, sys.byteorder) + ctypes.addressof(content).to_bytes(8, sys.byteorder)
     system_call(number, FILTER, SPECULATION_AS_BEFORE, header)
-
-
-def execute(command: list[str], environment: dict[str, str], start: Callable[..., int] = os.execve) -> int:
-    """As os.execvpe, which imports more than this process may read by now. Gives what ``start`` gives."""
-    failure = OSError(2, "No such file or directory")
-    folders = [""] if "/" in command[0] else environment.get("PATH", os.defpath).split(":")
-    for folder in folders:
-        try:
-            return start(os.path.join(folder, command[0]), command, environment)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            failure = error
-    raise failure

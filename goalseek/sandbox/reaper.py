@@ -115,7 +115,15 @@ class Reaper:
             os.chdir(_decode(subject))
             subject = message["arguments"][0]
             if message["restriction"]:
-                failure = self._fork(message, descriptors)
+                error_reader, error_writer = os.pipe()
+                parent = os.getpid()
+                self.program = os.fork()
+                if self.program == 0:
+                    _become(message, descriptors, error_writer, parent)
+                os.close(error_writer)
+                with os.fdopen(error_reader, "rb") as file:
+                    problem = file.read()
+                failure = json.loads(problem) if problem else None
             else:  # a fork copies this interpreter's memory map and pages: 1 ms
                 streams = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(descriptors)]
                 spawn = functools.partial(os.posix_spawn, file_actions=streams, setsid=True, setsigdef=_RESTORED)
@@ -126,18 +134,6 @@ class Reaper:
         for descriptor in descriptors:
             os.close(descriptor)
         self._report({"began": began, "failure": failure})
-
-    def _fork(self, message: dict[str, Any], descriptors: list[int]) -> Any:
-        """Gives the failure, or None."""
-        error_reader, error_writer = os.pipe()
-        parent = os.getpid()
-        self.program = os.fork()
-        if self.program == 0:
-            _become(message, descriptors, error_writer, parent)
-        os.close(error_writer)
-        with os.fdopen(error_reader, "rb") as file:
-            problem = file.read()
-        return json.loads(problem) if problem else None
 
     def end_all(self, grace: float) -> int:
         """SIGTERM, after ``grace`` seconds SIGKILL; gives the number of descendants, less a cage and its first process.
@@ -241,8 +237,19 @@ def _become(message: dict[str, Any], descriptors: list[int], error_writer: int, 
 
 
 def _execute(message: dict[str, Any], start: Callable[..., int]) -> int:
+    """As os.execvpe, which imports more than a restricted process may read. Gives what ``start`` gives."""
+    command = [_decode(word) for word in message["arguments"]]
     environment = {_decode(name): _decode(value) for name, value in message["environment"].items()}
-    return landlock_exec.execute([_decode(word) for word in message["arguments"]], environment, start)
+    failure = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+    folders = [""] if "/" in command[0] else environment.get("PATH", os.defpath).split(":")
+    for folder in folders:
+        try:
+            return start(os.path.join(folder, command[0]), command, environment)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            failure = error
+    raise failure
 
 
 def _decode(latin: str) -> str:

@@ -14,7 +14,7 @@ from floors import FLOORS, GROUND, edges_through_walls, edges_upward, impurities
 from source import Module, Source, build, circles
 
 CHECKOUT = Path(__file__).parents[2]
-STARTERS = ("process", "sandbox.reaper", "sandbox.landlock_exec")  # the others of these are programs of their own
+STARTERS = ("process", "sandbox.reaper")  # the latter is a program of its own
 STARTING = ("system", "popen", "fork", "forkpty", "execv", "execve", "execvp", "posix_spawn", "posix_spawnp", "spawnv")
 SLOW = {"pydantic", "git", "rich", "jmespath", "optuna"}
 AT_RUN_TIME = ("statement", "relative", "string")
