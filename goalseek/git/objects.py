@@ -245,7 +245,9 @@ class Objects:
         now, store, recent = time.time(), str(self.store), str(self.recent)
         if is_forgetting and 0 <= now - self._forgot_at < _FORGET_EVERY:
             return
-        self._forgot_at = now if is_forgetting else self._forgot_at
+        if is_forgetting:
+            self._forgot_at = now
+            self._spliced.cache_clear()  # what it names may be gone
         oldest = now - _RECENT_SECONDS if is_forgetting else 0.0
         for byte in os.listdir(recent) if self.recent and self.recent.is_dir() else ():
             if len(byte) != 2:

@@ -109,6 +109,19 @@ def test_what_was_written_a_short_while_ago_comes_back_and_what_is_old_is_forgot
     assert (store / kept[:2] / kept[2:]).exists(), "a pack may go as well"
 
 
+def test_a_tree_that_was_spliced_is_written_again_once_it_is_forgotten(
+    repository: Repository, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = repository.objects
+    tree, edits = objects.write_tree({}), {"name": Entry("100644", objects.write_bytes(b"text"))}
+    spliced = objects.splice(tree, edits)
+    monkeypatch.setattr("goalseek.git.objects._RECENT_SECONDS", -1.0)
+    objects.bring_back(is_forgetting=True)
+    prune(project)
+    assert not objects.has(spliced)
+    assert objects.splice(tree, edits) == spliced and objects.has(spliced)
+
+
 def prune(project: Project) -> None:
     """What a user's housekeeping does, with what nobody names gone from the packs too."""
     for command in ("gc --quiet --prune=now", "repack -a -d -q", "reflog expire --expire=now --all"):
