@@ -146,9 +146,10 @@ def _with_copied_settings(view: View, mounts: Mapping[str, Mount], links: Links)
     is_shown_more = inside.keys() - system_mounts.keys() or links_inside.keys() - {*system_links}
     if view.copies is None or view.terminal or hidden or is_shown_more:
         return mounts, links
-    large = {at: inside.pop(at) for at in [*inside] if len(os.listdir(at) if os.path.isdir(at) else ()) > _MOST_COPIED}
     copies = view.copies / f"etc{'-network' if view.network else ''}"
-    with contextlib.suppress(OSError):  # where they have no room, the files themselves are mounted
+    with contextlib.suppress(OSError):  # where they have no room or cannot be listed, the files themselves are mounted
+        sizes = {at: len(os.listdir(at)) for at in inside if os.path.isdir(at)}
+        large = {at: inside.pop(at) for at, size in sizes.items() if size > _MOST_COPIED}
         states = _copied.get(copies, {})
         if not states or any(_state(path) != state for path, state in states.items()):
             recreate_folder(copies)

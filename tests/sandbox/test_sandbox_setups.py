@@ -169,6 +169,11 @@ def test_settings_of_the_system_are_one_mount_and_those_of_today(
     monkeypatch.setattr(bubblewrap, "_SETTINGS", etc)
     bubblewrap._system_layout.cache_clear()
     script = f"cd {etc} && ls && cat hosts fonts/one fonts/link && readlink localtime fonts/link"
+    names = os.listdir
+
+    def refuse(path: str) -> list[str]:
+        raise PermissionError(13, "locked", path)
+
     try:
         words = room.ready("bubblewrap", "true").arguments
         assert [word for word in words if word.startswith(str(etc))] == [str(etc)]
@@ -191,6 +196,11 @@ def test_settings_of_the_system_are_one_mount_and_those_of_today(
             full.setattr(bubblewrap.shutil, "copy2", lambda source, copy: (_ for _ in ()).throw(OSError(28, "full")))
             (etc / "hosts").write_text("newer\n")
             assert room.prints("bubblewrap", "cat", f"{etc}/hosts") == "newer"
+        with monkeypatch.context() as locked:
+            locked.setattr(
+                bubblewrap.os, "listdir", lambda path: refuse(path) if path == f"{etc}/fonts" else names(path)
+            )
+            assert str(etc / "fonts") in room.ready("bubblewrap", "true").arguments
         assert room.run("bubblewrap", "grep", "old", f"{etc}/fonts/one", masked=(etc / "fonts" / "one",)).exit_code != 0
     finally:
         bubblewrap._system_layout.cache_clear()
