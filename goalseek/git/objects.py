@@ -24,7 +24,7 @@ from typing import IO, NoReturn
 from msgspec import Struct
 
 from goalseek import process
-from goalseek.disk import add_own, open_atomic, refuse_full, remove_if_exists, write_atomic
+from goalseek.disk import add_own, refuse_full, remove_if_exists, write_atomic
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import AUTHOR, HARDENED, WRITTEN_OUT, environment, git
 from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, quote_path
@@ -339,13 +339,19 @@ class Objects:
         return name
 
     def _place(self, path: str, stored: bytes, is_synced: bool = False) -> None:
-        temporary = Path(path).with_name(f"tmp_obj_{os.getpid()}_{next(self._scratch_numbers)}")  # as git names its own
-        with open_atomic(Path(path), temporary=temporary) as file:
-            file.write(stored)
-            file.flush()
-            os.fchmod(file.fileno(), self._rights & 0o444)
-            if is_synced or not _write_out(file.fileno()):
-                os.fsync(file.fileno())
+        with self.scratch_file("object") as temporary:
+            with temporary.open("xb") as file:
+                file.write(stored)
+                file.flush()
+                os.fchmod(file.fileno(), self._rights & 0o444)
+                if is_synced or not _write_out(file.fileno()):
+                    os.fsync(file.fileno())
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                pass
+            except OSError:  # no links here
+                os.replace(temporary, path)
 
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
         """One level; returns its hash."""
