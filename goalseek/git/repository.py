@@ -126,12 +126,11 @@ class Repository(contextlib.AbstractContextManager["Repository"]):
         """Made when first asked for; a writing command asks once it holds the lock and has removed what a kill left."""
         self.own.mkdir(parents=True, exist_ok=True)
         git_dir, store = self.own / "objects.git", self.location.common_dir / "objects"
-        try:
+        settings = {}
+        with contextlib.suppress(GitFailed):  # it is not set
             shared = git("config", "core.sharedRepository", git_dir=self.location.git_dir).decode().strip() or "true"
             key = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.sharedRepository"}
             settings = {**key, "GIT_CONFIG_VALUE_0": shared}
-        except GitFailed:  # it is not set
-            settings = {}
         is_new = not git_dir.exists()
         objects = Objects(git_dir, store, self.location.object_format, self._recent, settings)
         for folder in (self.own.parent, self.own) if is_new else ():

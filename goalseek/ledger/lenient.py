@@ -6,6 +6,7 @@ import re
 import sys
 import typing
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
@@ -23,15 +24,12 @@ _field_types = cache(partial(typing.get_type_hints, include_extras=True))
 
 def read_record(line: bytes) -> Head | None:
     """Of an unknown kind only its head; None if the line is no record."""
-    try:
+    with suppress(ValueError, RecursionError):
         if not (_HUGE_IN_STEPS.search(line[::_STEP]) and _HUGE.search(line)):
             return parse_record(line)
-    except (ValueError, RecursionError):
-        pass
-    try:
+    with suppress(ValueError, RecursionError):
         return record_of(json.loads(line))
-    except (ValueError, RecursionError):
-        return None
+    return None
 
 
 def record_of(plain: Any) -> Head | None:

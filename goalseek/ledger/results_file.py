@@ -277,8 +277,6 @@ def find_own_folder(loaded: ManifestFile) -> Path | None:
     """None outside a repository."""
     from goalseek.git.location import locate
 
-    try:
-        location = locate(loaded.folder / loaded.manifest.project.repo)
-    except GoalseekError:
-        return None
-    return location.own(loaded.manifest.project.name)
+    with suppress(GoalseekError):
+        return locate(loaded.folder / loaded.manifest.project.repo).own(loaded.manifest.project.name)
+    return None

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 
@@ -65,11 +66,9 @@ def parse_since(text: str, now: datetime) -> tuple[int, datetime | None]:
     if word in ("today", "yesterday"):
         day = now.astimezone().replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
         return 0, (day - timedelta(days=word == "yesterday")).astimezone(UTC)
-    try:
+    with suppress(ValueError):
         moment = datetime.fromisoformat(text.strip())
         return 0, moment if moment.tzinfo else moment.astimezone(UTC)
-    except ValueError:
-        pass
     try:
         return 0, now - timedelta(seconds=humanize.parse_duration(word.removesuffix("ago")))
     except (ValueError, OverflowError):
