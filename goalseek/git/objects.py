@@ -262,10 +262,11 @@ class Objects:
                 loose = set()
             with os.scandir(folder) as items:
                 for item in items:
-                    if item.name not in loose and not item.name.startswith("tmp_"):  # which a killed git has left
+                    if item.name not in loose and not item.name.startswith("tmp_"):  # half-written, or left by a kill
                         self._link(byte, item.name)
-                    if item.stat().st_mtime < oldest:  # when git wrote it last, or would have
-                        remove_if_exists(Path(item.path))
+                    with contextlib.suppress(FileNotFoundError):  # half-written, and whole by now
+                        if item.stat().st_mtime < oldest:  # when git wrote it last, or would have
+                            remove_if_exists(Path(item.path))
             if is_forgetting and max(times) < now * 1e9 - _SETTLED_NS:
                 self._settled[byte] = times
 
@@ -445,8 +446,8 @@ class Objects:
         return self._spliced(tree, frozenset(edits.items()))
 
     def _splice(self, tree: str, edits: Iterable[tuple[str, Entry | None]]) -> str:
-        new_tree = self._splice_level(tree, {tuple(path.split("/")): entry for path, entry in edits})
-        return new_tree if new_tree is not None else self.write_tree({})
+        levels = {tuple(path.split("/")): entry for path, entry in edits}
+        return self._splice_level(tree, levels) or self.write_tree({})
 
     def _splice_level(self, tree: str | None, edits: Mapping[tuple[str, ...], Entry | None]) -> str | None:
         level = self.tree(tree) if tree else {}
