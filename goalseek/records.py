@@ -179,8 +179,7 @@ class IterationRecord(Head, kw_only=True, frozen=True):
     @property
     def first_base_commit_hash(self) -> str | None:
         """The incumbent at which it was begun; it may have moved to later ones since."""
-        moved_from = (attempt.base_commit_hash for attempt in self.attempts if attempt.base_commit_hash)
-        return next(moved_from, self.base_commit_hash)
+        return next((base for base, _ in self.moved_versions), self.base_commit_hash)
 
     @property
     def moved_versions(self) -> Iterator[tuple[str, list[str]]]:
