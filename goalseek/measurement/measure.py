@@ -161,13 +161,11 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
     trial = _Trial(verifier, spec, log)
     value: float | None = None
     guards = dict[str, float]()
-    scores: dict[int, float | None] = {}
     failure: Failure | None = None
     try:
         for command in verifier.manifest.commands:
             trial.run(command)
         value, guards = trial.read_numbers()
-        scores = trial.scores
     except NoNumber as error:
         failure = error.failure
     verifier.refuse_changed()
@@ -196,7 +194,8 @@ def _measure(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Pa
         for name, result in trial.results.items()
     )
     seconds = round(sum(command.seconds for command in commands), 6)
-    run = VerifierRun(spec.side, value, spec.seed, seconds, CaseScores.of(scores) if scores else None)
+    cases = CaseScores.of(trial.scores) if trial.scores and not failure else None
+    run = VerifierRun(spec.side, value, spec.seed, seconds, cases)
     return Evidence((run,), () if failure else (guards,), commands, failure, case_ids=trial.case_ids)
 
 

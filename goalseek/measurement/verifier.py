@@ -8,7 +8,6 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from goalseek import disk
-from goalseek.disk import recreate_folder, remove_if_exists
 from goalseek.errors import GoalseekError
 from goalseek.git.paths import normalize_path
 from goalseek.humanize import abbreviate, format_duration
@@ -173,7 +172,7 @@ def run_setup(verifier: Verifier, log: Sink) -> None:
     if result.timed_out or result.exit_code:
         how = "ran past its timeout" if result.timed_out else f"ended with {result.exit_code}"
         raise NoNumber(Reason.VERIFY_FAILED, f"setup {how}")
-    recreate_folder(stored)
+    disk.recreate_folder(stored)
     for name in _given_paths(setup):
         try:
             disk.copy_tree(root / verifier.places.prefix / name, stored / "gives" / name)
@@ -182,7 +181,7 @@ def run_setup(verifier: Verifier, log: Sink) -> None:
     (stored / "done").touch()
     complete = [path for path in stored.parent.iterdir() if (path / "done").exists()]
     for path in sorted(complete, key=lambda path: (path / "done").stat().st_mtime_ns)[:-_SETUPS_LIMIT]:
-        remove_if_exists(path)  # it can be made again
+        disk.remove_if_exists(path)  # it can be made again
 
 
 def copy_given_folders(verifier: Verifier, below: Path) -> None:
