@@ -159,19 +159,16 @@ class StaleFile(Exception):
 
 
 class RunFolder(Struct, frozen=True):
-    """``began`` is its first modification time (ns): no file in it is older. ``clock_lead_ns`` is ``_ahead()`` then."""
+    """``made`` is its status when it was made: no file in it is older. ``clock_lead_ns`` is ``_ahead()`` then."""
 
     path: Path
-    device: int
-    inode: int
-    began: int
+    made: os.stat_result
     clock_lead_ns: int
 
     @classmethod
     def make(cls, path: Path) -> RunFolder:
         recreate_folder(path)
-        status = path.stat()
-        return cls(path, status.st_dev, status.st_ino, status.st_mtime_ns, _ahead())
+        return cls(path, path.stat(), _ahead())
 
     def open(self, path: str) -> BinaryIO:
         """A regular file in it. Raises OSError if there is none, StaleFile if it is old."""
@@ -179,8 +176,7 @@ class RunFolder(Struct, frozen=True):
             raise StaleFile(_REPLACED)
         file = open_regular(self.path, path)
         try:
-            own = self.path.lstat()
-            is_itself = (own.st_dev, own.st_ino) == (self.device, self.inode)
+            is_itself = os.path.samestat(self.path.lstat(), self.made)
         except OSError:
             is_itself = False
         if reason := self.stale_reason(os.fstat(file.fileno())) if is_itself else _REPLACED:
@@ -193,7 +189,7 @@ class RunFolder(Struct, frozen=True):
         if status.st_nlink > 1:
             return "it is a hard link to another file"
         set_back = min(0, _ahead() - self.clock_lead_ns)  # as much as a clock set back makes later files older
-        if status.st_mtime_ns < self.began + set_back:
+        if status.st_mtime_ns < self.made.st_mtime_ns + set_back:
             return "it is older than this measurement"
         return ""
 

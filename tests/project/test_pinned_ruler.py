@@ -202,8 +202,8 @@ def test_a_clock_that_is_set_back_makes_no_file_of_this_measurement_an_old_one(
     path = own / "run" / "m.json"
     path.write_text("1")
     monkeypatch.setattr(time, "time_ns", lambda: read() - hour)
-    os.utime(path, ns=(0, folder.began - hour + 10**9))
+    os.utime(path, ns=(0, folder.made.st_mtime_ns - hour + 10**9))
     folder.open("m.json").close()
-    os.utime(path, ns=(0, folder.began - hour - 10**9))
+    os.utime(path, ns=(0, folder.made.st_mtime_ns - hour - 10**9))
     with pytest.raises(StaleFile, match="older"):
         folder.open("m.json")
