@@ -65,7 +65,6 @@ class Bench:
         """Gives a clean folder. Raises GoalseekError, ``tampered``, if a file of the ruler differs from its pin."""
         self.folder.mkdir(parents=True, exist_ok=True)
         root = self.root_for(sees)
-        is_seen = self._scope.seen_by(sees)
         view = f"{sees} {self._plan.scope_key}"
         label = f"{tree} {view}"
         checkout = self._checkouts.get(root)
@@ -82,13 +81,12 @@ class Bench:
             if self._plan.keep:  # what is kept may be another name of any file
                 checkout.walk_next()
             if previous_view == view:
-                checkout.update(self._objects.visible_changes(previous, tree, is_seen), label)
-                return root
+                checkout.update(self._objects.visible_changes(previous, tree, self._scope.seen_by(sees)), label)
+            else:
+                checkout.update(self._entries_for(sees, tree), label, is_all=True)
         except (MissingObject, ObjectsFailed, FileNotFoundError, NotADirectoryError):
             # The repository was made anew at this place, or the tree is gone, or something else stands there.
             self._build(checkout, sees, tree, label)
-            return root
-        checkout.update(self._entries_for(sees, tree), label, is_all=True)
         return root
 
     def refuse_other_ruler(self, baseline_tree: str, tree: str) -> None:
@@ -100,8 +98,7 @@ class Bench:
 
     def changed_ruler_files(self, sees: Sees) -> list[str]:
         """The ruler files that a command wrote, removed or replaced in its tree."""
-        root = self.root_for(sees)
-        checkout = self._checkouts[root]
+        checkout = self._checkouts[self.root_for(sees)]
         try:
             changes = checkout.changes()
         except OSError:

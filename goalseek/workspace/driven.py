@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.disk import read_stored, recreate_folder, write_atomic
+from goalseek.disk import read_stored, write_atomic
 from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
 from goalseek.git.objects import Entry, TreeReader
 from goalseek.git.paths import quote_path
@@ -76,10 +76,8 @@ class DrivenTree:
         if not self._checkout.load():
             raise GoalseekError("the tree of this drive is gone", "end it, and goalseek drive again", UNFIT)
         objects, scope, entries = self._repository.objects, self._scope, self._checkout.entries
-        snapshot = self._drive.folder / "snapshot"
-        recreate_folder(snapshot)
         tree = TreeReader(objects, self._repository.tree_of(self._drive.commit))
-        files = FolderFiles(self._checkout.root, objects, snapshot)
+        files = FolderFiles(self._checkout.root, objects)
         screening = Screening(entries, files, tree, scope, *rules_of(entries, objects, scope))
         try:
             changes = self._checkout.changes()

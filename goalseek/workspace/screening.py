@@ -23,11 +23,11 @@ _IMPORT = re.compile(rb"(?:^|\s)@([^\s`]+)")
 
 
 class FolderFiles(Struct, frozen=True):
-    """Untrusted files, copied to ``snapshot`` before they are stored. Methods raise OSError for unreadable ones."""
+    """Untrusted files, copied to ``snapshot``, if given, before they are stored. Raises OSError for unreadable ones."""
 
     root: Path
     objects: Objects
-    snapshot: Path
+    snapshot: Path | None = None
 
     def size(self, path: str) -> int:
         """0 for anything but a regular file."""
@@ -44,10 +44,11 @@ class FolderFiles(Struct, frozen=True):
             return Entry(SYMLINK, self.objects.write_bytes(self.read(path)))
         if not stat.S_ISREG(mode):
             return None
-        copy = self.snapshot / path
-        copy.parent.mkdir(parents=True, exist_ok=True)
         content = read_regular(self.root, path)
-        copy.write_bytes(content)
+        if self.snapshot:
+            copy = self.snapshot / path
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(content)
         return Entry("100755" if mode & stat.S_IXUSR else "100644", self.objects.write_bytes(content))
 
 
