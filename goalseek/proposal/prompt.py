@@ -118,6 +118,7 @@ def _values_template() -> Any:
         environment.bytecode_cache = FileSystemBytecodeCache(str(caches))  # to compile the template takes 40 ms
     environment.filters |= {
         "row_text": lambda row, block, unit: _row_text(tuple(row.items()), block, unit),
+        "bullets": lambda lines: "".join(f"- {line}\n" for line in lines),
         "count_bytes": lambda text: len(text.encode("utf-8", "replace")),
         "data": lambda text, nonce: text and _DATA.format(nonce, text.replace(nonce, "_" * len(nonce))),
         "cut": lambda text, length: text if len(text) <= length else text[: length - 1] + "…",
