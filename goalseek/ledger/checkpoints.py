@@ -46,8 +46,8 @@ STORED: dict[str, Literal["durable", "carried", "made again"]] = {
 * carried: not synced. It counts with a later durable one of its iteration, and those have copies.
 * made again: not synced.
 
-git syncs the blobs of a change before that is stored, and all else with the record (``Objects.sync``). Everything in
-``logs/``, tip and branch are made again from the ledger. An artifact for people may be left torn.
+The blobs of a change are synced before it is stored, all other objects with the record (``Objects.sync``). Everything
+in ``logs/``, tip and branch are made again from the ledger. An artifact for people may be left torn.
 """
 _KEY_LENGTH = 8
 _FORM = re.compile(rf"([0-9a-f]{{{_KEY_LENGTH}}})-[0-9a-f]{{64}}")

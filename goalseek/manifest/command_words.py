@@ -41,17 +41,12 @@ class Word(Struct, frozen=True):
         return self.role != "" and not self.is_guess
 
 
-def is_no_number(word: str) -> bool:
-    """The 60 of ``timeout 60 python3 x.py`` is no program."""
-    return not word[:1].isdigit()
-
-
 class CommandWords(Struct, frozen=True):
     plain: tuple[str, ...]  # with the shell's operators
     commands: tuple[tuple[str, ...], ...]  # those that a shell starts, without redirections
 
-    def words(self, find: Callable[[str], object] = is_no_number) -> Iterator[Word]:
-        """The words by position; ``find`` returns the program or file of a word, if any."""
+    def words(self, find: Callable[[str], object] = lambda word: not word[:1].isdigit()) -> Iterator[Word]:
+        """The words by position; ``find`` returns the program or file of a word: none for 60 in ``timeout 60 x.py``."""
         after = ""  # the interpreter that the next word may be a script of
         for word in (word for command in self.commands for word in _words_by_position(command, find)):
             if word.role:
