@@ -262,11 +262,10 @@ class Objects:
                 loose = set()
             with os.scandir(folder) as items:
                 for item in items:
-                    if item.name not in loose and not item.name.startswith("tmp_"):  # half-written, or left by a kill
+                    if item.name not in loose and not item.name.startswith("tmp_"):  # which a killed git has left
                         self._link(byte, item.name)
-                    with contextlib.suppress(FileNotFoundError):  # half-written, and whole by now
-                        if item.stat().st_mtime < oldest:  # when git wrote it last, or would have
-                            remove_if_exists(Path(item.path))
+                    if item.stat().st_mtime < oldest:  # when it was written last, or would have been
+                        remove_if_exists(Path(item.path))
             if is_forgetting and max(times) < now * 1e9 - _SETTLED_NS:
                 self._settled[byte] = times
 
