@@ -24,7 +24,7 @@ from typing import IO, NoReturn
 from msgspec import Struct
 
 from goalseek import process
-from goalseek.disk import add_own, refuse_full, remove_if_exists, write_atomic
+from goalseek.disk import add_own, open_atomic, refuse_full, remove_if_exists, write_atomic
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.git.command import AUTHOR, HARDENED, WRITTEN_OUT, environment, git
 from goalseek.git.paths import FOLDER, SUBMODULE, SYMLINK, quote_path
@@ -278,8 +278,10 @@ class Objects:
                     os.link(recent, loose)
                 except (FileExistsError, FileNotFoundError):
                     raise
-                except OSError:  # no links here, or the file is somebody else's
-                    self._place(loose, Path(recent).read_bytes())
+                except OSError:  # no links here, another disk, or the file is somebody else's
+                    with open_atomic(Path(loose)) as copy:
+                        copy.write(Path(recent).read_bytes())
+                        os.fchmod(copy.fileno(), self._rights & 0o444)
                 return
             except FileExistsError:
                 return
