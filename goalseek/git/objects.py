@@ -350,9 +350,7 @@ class Objects:
                     os.fsync(file.fileno())
             try:
                 os.link(temporary, path)
-            except FileExistsError:
-                pass
-            except OSError:  # no links here
+            except OSError:  # no links here, or an old one that another account made
                 os.replace(temporary, path)
 
     def write_tree(self, entries: Mapping[str, Entry]) -> str:

@@ -109,6 +109,20 @@ def test_what_was_written_a_short_while_ago_comes_back_and_what_is_old_is_forgot
     assert (store / kept[:2] / kept[2:]).exists(), "a pack may go as well"
 
 
+def test_an_old_object_of_another_account_is_written_anew(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be forgotten before a ref names it."""
+    objects = repository.objects
+    blob = objects.write_bytes(b"of a shared repository")
+    recent = repository.own / "recent" / blob[:2] / blob[2:]
+    os.utime(recent, (1, 1))
+    with monkeypatch.context() as other:
+        other.setattr(os, "utime", lambda path: os.rmdir(path))  # an OSError
+        objects.write_bytes(b"of a shared repository")
+    assert time.time() - recent.stat().st_mtime < 60
+
+
 def test_a_tree_that_was_spliced_is_written_again_once_it_is_forgotten(
     repository: Repository, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
