@@ -30,7 +30,7 @@ OVERRIDDEN_SETTINGS = {
     "submodule.recurse": "false",
     "core.fsync": "committed",  # a cut power loses nothing that a ref names
     "core.quotePath": "false",
-    "core.warnAmbiguousRefs": "false",  # nobody reads what a process that stays open says of refs/tags/HEAD
+    "core.warnAmbiguousRefs": "false",  # an open process would warn of refs/tags/HEAD to a pipe that nobody reads
     "core.untrackedCache": "false",
     "core.splitIndex": "false",
     "protocol.allow": "never",  # nothing is fetched; GIT_ALLOW_PROTOCOL covers protocols allowed by name

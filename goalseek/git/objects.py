@@ -42,7 +42,7 @@ _HAS = ("cat-file", "--batch-check")
 _PATCH = ("diff-tree", "--stdin", "--no-commit-id", "-r", "-p", "--no-renames", "--no-ext-diff", "--no-textconv")
 _DIFF = ("diff-tree", "--stdin", "--no-commit-id", "-r", "--numstat", "-p", "--binary", "--full-index")
 _DIFFER = ("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--raw", "--no-abbrev")
-_END = b"end " + os.urandom(16).hex().encode()  # what git repeats of a request; no file has it as a name or a line
+_END = b"end " + os.urandom(16).hex().encode()  # git repeats it; no file has it as a name or a line
 _UNREADABLE_OBJECT = re.compile(
     r"(?:unable to (?:read|find)|bad (?:tree )?object|not a (?:tree|valid) object|missing|could not read|nonexistent)"
     r"[^\n]*?\b([0-9a-f]{40,64})\b",
@@ -231,7 +231,7 @@ class Objects:
             raise _missing_object_error(error.stderr) or error from None
 
     def sync(self) -> None:
-        """Make durable what git wrote out, objects and refs."""
+        """Make written objects and refs durable."""
         with (self.git_dir / "synced").open("wb") as file:
             os.utime(file.fileno())  # else there may be nothing to sync
             os.fsync(file.fileno())
@@ -247,7 +247,7 @@ class Objects:
             return
         if is_forgetting:
             self._forgot_at = now
-            self._spliced.cache_clear()  # what it names may be gone
+            self._spliced.cache_clear()  # their objects may be gone
         oldest = now - _RECENT_SECONDS if is_forgetting else 0.0
         for byte in os.listdir(recent) if self.recent and self.recent.is_dir() else ():
             if len(byte) != 2:

@@ -75,7 +75,7 @@ class Invocation:
             # Where only tries are measured, no provider is asked.
             check_fit(subject_of(project, "revert" if self._ends.count == 0 else "iterate", self.jobs))
             with process.deferring_signals():
-                project.programs.start()  # beside what comes before the first program
+                project.programs.start()  # it starts beside the preparations
             yield
         line = last_line(project.standing, project.loaded.manifest)
         if line and (finding := project.differences_from_head().finding):

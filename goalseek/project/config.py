@@ -78,7 +78,7 @@ class ConfigReader:
         self._prefix = prefix  # the path of ``folder`` in a tree
         self._asked = asked  # the provider of the command line
         self._templates: Templates | None = None
-        self._pinned: tuple[ManifestFile, Ruler, Manifest] | None = None  # what the last manifest was made from, and it
+        self._pinned: tuple[ManifestFile, Ruler, Manifest] | None = None  # the last result, after its sources
         self._scope_cache: tuple[tuple[Manifest, Listing, bool], Scope, str] | None = None
 
     def reload(self) -> tuple[str, ...]:

@@ -93,7 +93,7 @@ def read_history(archive: Archive, best_iteration: int, manifest: Manifest, scop
 
 @functools.lru_cache(maxsize=2)
 def _known_tries(*told_by: Hashable) -> dict[tuple[int, str, bool | None, bool], PastIteration]:
-    """Tries as earlier proposals knew them: neither a record nor what its iteration stored changes."""
+    """Tries of earlier proposals: neither a record nor the checkpoints of its iteration change."""
     return {}
 
 

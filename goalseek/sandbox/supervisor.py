@@ -332,7 +332,7 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
             "cage": launch.is_cage,
             "cpu": launch.watches_cpu,
             "terminal": self._on_terminal,
-            "grace": GRACE_SECONDS if self._on_terminal else 0.0,  # for what is left after its own end
+            "grace": GRACE_SECONDS if self._on_terminal else 0.0,  # for descendants left after its own end
             "restriction": _encode(launch.restriction),
             "arguments": _encode(launch.arguments),
             "folder": os.fsencode(launch.folder).decode("latin-1"),

@@ -78,7 +78,7 @@ class Bench:
         previous, _, previous_view = checkout.label.partition(" ")
         try:
             checkout.clean()
-            if self._plan.keep:  # what is kept may be another name of any file
+            if self._plan.keep:  # a kept file may be another name of any file
                 checkout.walk_next()
             if previous_view == view:
                 checkout.update(self._objects.visible_changes(previous, tree, self._scope.seen_by(sees)), label)

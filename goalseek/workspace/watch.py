@@ -28,7 +28,7 @@ class Watch:
             os.close(self._descriptor)
 
     def add(self, folder: str, descriptor: int) -> bool:
-        """An open folder, "" or "a/b/", not what is below. False if the system watches no more."""
+        """Watch an open folder, "" or "a/b/", without its subfolders. False if the system watches no more."""
         if self._descriptor < 0:
             return False
         number: int = self._kernel.inotify_add_watch(self._descriptor, b"/proc/self/fd/%d" % descriptor, _USED)
