@@ -83,7 +83,7 @@ def remove_own(path: Path) -> None:
     """Remove a folder of the list itself, if it exists; of a link, the link. Raises ForeignPath for any other."""
     if str(path) not in _OWN:
         raise ForeignPath(f"{path} is none of goalseek's folders")
-    with contextlib.suppress(FileNotFoundError), _closing(os.open(path.parent, _FOLDER)) as above:
+    with contextlib.suppress(FileNotFoundError), closing(os.open(path.parent, _FOLDER)) as above:
         _remove(path.name, above)
 
 
@@ -200,7 +200,7 @@ def _open_below(folder: int, parts: Sequence[str], missing: IfMissing = "raise",
 
 
 @contextlib.contextmanager
-def _closing(descriptor: int) -> Iterator[int]:
+def closing(descriptor: int) -> Iterator[int]:
     try:
         yield descriptor
     finally:
@@ -270,7 +270,7 @@ def _is_folder(name: str, folder: int) -> bool:
 
 def open_folder(folder: str | Path, below: int | None = None) -> AbstractContextManager[int]:
     """Of goalseek's own: its owner gets all permissions. ``below`` is for a relative name. Raises OSError for links."""
-    return _closing(_open_part(folder, _FOLDER | os.O_NOFOLLOW, below))
+    return closing(_open_part(folder, _FOLDER | os.O_NOFOLLOW, below))
 
 
 def _open_part(name: str | Path, flags: int, below: int | None = None, is_ours: bool = True) -> int:
@@ -281,7 +281,7 @@ def _open_part(name: str | Path, flags: int, below: int | None = None, is_ours: 
         descriptor = os.open(name, flags, dir_fd=below)
     except PermissionError:
         # A program at work may put a link in its place at any moment, and chmod follows links.
-        with _closing(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=below)) as place:
+        with closing(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=below)) as place:
             mode = os.fstat(place).st_mode
             if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
                 raise
@@ -310,7 +310,7 @@ def list_files(
         folder = pending.pop()
         flags = _FOLDER | (os.O_NOFOLLOW if folder or is_ours else 0)
         try:
-            opened = _closing(_open_part(root / folder, flags, is_ours=is_ours))
+            opened = closing(_open_part(root / folder, flags, is_ours=is_ours))
             with opened as descriptor, os.scandir(descriptor) as listing:
                 kinds = ((entry, entry.is_dir(follow_symlinks=False)) for entry in listing)
                 wanted = [entry for entry, is_dir in kinds if not is_skipped(folder + entry.name + "/x" * is_dir)]
@@ -449,7 +449,7 @@ def read_stored(kind: type[Value], path: Path) -> Value | None:
 
 def sync(path: Path) -> None:
     """To disk: a file, or the names in a folder."""
-    with _closing(os.open(path, os.O_RDONLY)) as descriptor:
+    with closing(os.open(path, os.O_RDONLY)) as descriptor:
         os.fsync(descriptor)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.disk import read_object
+from goalseek.disk import closing, read_object
 from goalseek.errors import LOCKED, UNFIT, GoalseekError
 from goalseek.humanize import format_since
 from goalseek.process import deferring_signals, is_alive
@@ -84,7 +84,7 @@ def project_lock(
             message = f"this climb belongs to another account, which alone may run it: {folder}: {error.strerror}"
             hint = "give your manifest another project.name, or climb in a clone that fetched refs/goalseek/*"
             raise GoalseekError(message, hint, StopReason.REPOSITORY) from None
-        try:
+        with closing(descriptor):
             try:
                 for _ in range(5):  # ``lock_holder`` holds it for a moment only
                     if try_lock(descriptor):
@@ -107,8 +107,6 @@ def project_lock(
             os.pwrite(descriptor, json.dumps(to_plain(holder)).encode(), 0)
             yield
             return
-        finally:
-            os.close(descriptor)
 
 
 def lock_holder(folder: Path) -> Holder | None:
@@ -117,12 +115,11 @@ def lock_holder(folder: Path) -> Holder | None:
         descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
         return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return _read_holder(descriptor)
-    finally:
-        os.close(descriptor)
+    with closing(descriptor):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return _read_holder(descriptor)
     return None
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from goalseek import process
-from goalseek.disk import add_own, create
+from goalseek.disk import add_own, closing, create
 from goalseek.errors import UNFIT, GoalseekError
 from goalseek.git.repository import Repository
 from goalseek.ledger.results_file import History, load_standing
@@ -211,12 +211,9 @@ def _free_lane(loaded: ManifestFile, repository: Repository) -> Iterator[CachePa
     add_own(places.home)
     lanes = [places.beside(f"drive-{number}") for number in range(1, len([*places.home.glob("drive-*")]) + 2)]
     for lane in sorted(lanes, key=lambda lane: not Drive.load(lane.folder).has_edits):
-        descriptor = open_lock(repository.own / f"{lane.folder.name}.lock")
-        try:
+        with closing(open_lock(repository.own / f"{lane.folder.name}.lock")) as descriptor:
             if try_lock(descriptor):
                 lane.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 yield lane
                 return
-        finally:
-            os.close(descriptor)
     raise GoalseekError("other drives have begun meanwhile", "run the same command again", UNFIT)

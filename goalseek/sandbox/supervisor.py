@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from goalseek import process
+from goalseek.disk import closing
 from goalseek.locks import open_lock, try_lock
 from goalseek.sandbox import reaper
 from goalseek.sandbox.view import Launch
@@ -398,13 +399,10 @@ def launch_in_terminal(launch: Launch) -> int:
 def kill_leftovers(owner: str, lock: Path) -> bool:
     """Waits for the reaper of a killed process, and kills the rest; gives whether any ran. Hold the project's lock."""
     deadline, had_programs = time.monotonic() + 2 * GRACE_SECONDS, False
-    descriptor = open_lock(lock)
-    try:
+    with closing(open_lock(lock)) as descriptor:
         while not try_lock(descriptor) and time.monotonic() < deadline:
             had_programs = True
             time.sleep(0.01)
-    finally:
-        os.close(descriptor)
     process.wait_for_marked(trusted_mark(owner), GRACE_SECONDS)  # a git that ends by itself leaves no lock behind
     process.kill_marked(trusted_mark(owner), GRACE_SECONDS)
     return process.kill_marked(f"{owner}.", GRACE_SECONDS) > 0 or had_programs

@@ -65,7 +65,7 @@ def test_a_checkpoint_is_the_same_in_every_locale(own: Path) -> None:
     name, plain = CheckpointName("word"), {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     source = f"import pathlib; from goalseek.ledger.checkpoints import *; Checkpoints(pathlib.Path({str(own)!r})"
     source += ", Seal(b'one'), 'run', 'follows').save(CheckpointName('word'), 'gr\\xf6\\u2192', 'input', 0.0)"
-    subprocess.run([sys.executable, "-c", source], env={**os.environ, **plain}, check=True)
+    subprocess.run([sys.executable, "-c", source], env={**os.environ, **plain}, check=True, timeout=120)
     stored = Checkpoints(own, Seal(b"one"), "run", "follows").load(name, str, "input")
     assert stored and stored.value == "gr\xf6\u2192"
 
