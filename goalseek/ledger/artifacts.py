@@ -30,6 +30,7 @@ _ATTEMPT_FILES = (*_CHANGE_FILES, "verifier.log", "metrics.json", "measurements"
 _CALL_FILES = ("provider_output.md", PROMPTS, ATTEMPTS, REVIEWS)
 _CALLS_IN_ORDER = ("plan", "apply", "review", "repair")
 _PROMPT_NAME = re.compile(r"([a-z]+)(?:-([1-9][0-9]*))?\.md")
+_CONTEXT = b'{"name":"context",'
 _FILES_BEFORE_CHECKPOINTS = frozenset(("git_before.txt", "env.json", "context.json.new"))
 _NAME = re.compile(r"[0-9]{4,}", re.ASCII)
 
@@ -57,9 +58,12 @@ def is_foreign(folder: Path) -> bool:
         return False
     if folder.is_symlink() or not folder.is_dir():
         return True
-    sizes = {path.name: path.lstat().st_size for path in folder.iterdir()}
-    is_cut_off = sizes.get("context.json") == 0 or sizes.keys() <= _FILES_BEFORE_CHECKPOINTS
-    return not is_cut_off and not is_run_folder(folder)
+    if {path.name for path in folder.iterdir()} <= _FILES_BEFORE_CHECKPOINTS or is_run_folder(folder):
+        return False
+    with contextlib.suppress(OSError), open(folder / "context.json", "rb") as file:  # noqa: PTH123
+        beginning = file.read(len(_CONTEXT))
+        return not _CONTEXT.startswith(beginning.rstrip(b"\0"))  # a power cut may leave zeros
+    return True
 
 
 def old_run_folders(runs: Path, newest: int | None, standing: Standing) -> list[Path]:
