@@ -272,6 +272,11 @@ class Checkout:
     def walk_next(self) -> None:
         self._used = None
 
+    def must_walk(self) -> bool:
+        """Whether names may have come or gone since the last look."""
+        self._note_uses()
+        return self._used is None
+
     def _look_at(self, paths: Iterable[str]) -> None:
         """Next time too; below a new folder, at all of that."""
         for path in paths:

@@ -115,8 +115,14 @@ class Workspace:
             disk.recreate_folder(self.root / ".git")
         self.git_folder.clean()
 
+    def changes(self) -> Changes:
+        """Of the tree."""
+        if self.git_folder.must_walk():  # a name there may have been another name of the tree's file
+            self.tree.walk_next()
+        return self.tree.changes()
+
     def clean(self) -> None:
-        self.restore(self.tree.changes())
+        self.restore(self.changes())
 
     def _open_store(self) -> Objects:
         return Objects(self._pristine, self._pristine / "objects", self._objects.object_format)

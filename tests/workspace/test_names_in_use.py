@@ -93,6 +93,7 @@ def test_later_looks_find_what_a_walk_finds(own: Path, restores: bool, keep: str
         walked, found = make(own, keep=keep), Changes()
         assert walked.load()
         expected = as_sets(walked.changes())
+        walked.close()
         for _ in range(2):
             found = tree.changes()
             assert as_sets(found) == expected
@@ -103,6 +104,7 @@ def test_later_looks_find_what_a_walk_finds(own: Path, restores: bool, keep: str
             tree.update(
                 {"one/new": chance.choice([None, Entry(COPY, "0")]), "a": Entry(COPY, f"{chance.random()}")}, "l"
             )
+    tree.close()
 
 
 @pytest.fixture

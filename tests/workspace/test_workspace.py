@@ -104,6 +104,15 @@ def test_each_proposal_starts_from_the_incumbent_and_is_told_nothing_hidden(
     assert home("where").read_text().strip() == str(project.trees() / "workspace")
 
 
+def test_a_file_written_by_another_name_in_the_git_folder_is_found(project: Project) -> None:
+    by_another_name = "ln notes.txt .git/other; echo planted > .git/other; rm .git/other"
+    project.write({"notes.txt": "as it was\n"})
+    project.commit()
+    records = play(project, better(2), better(3), f"{better(4)}; {by_another_name}", f"cp notes.txt $HOME; {better(5)}")
+    assert [record["outcome"] for record in records] == ["kept", "kept", "skipped", "kept"]
+    assert "notes.txt" in records[2]["why"] and home("notes.txt").read_text() == "as it was\n"
+
+
 @pytest.mark.slow
 def test_a_same_size_edit_with_the_old_modification_time_is_found(project: Project) -> None:
     step = "touch -r answer.json stamp; printf '%s' '{}' > answer.json; touch -r stamp answer.json; rm stamp".format

@@ -95,7 +95,7 @@ def _ask_for_change(iteration: Iteration, attempt: OpenAttempt) -> Change:
     if not workspace.is_whole():
         why = "somebody removed the workspace while the provider worked in it"
         raise Rejected(Outcome.SKIPPED, Reason.INTERRUPTED, why, usage=reply.usage)
-    changes = workspace.tree.changes()
+    changes = workspace.changes()
     try:
         screening, diff = edits.screen(changes, call.secrets, reply.usage)
         call.host.record(reply, failure, objects.diff(prior_tree, diff.tree).patch if edits.prior else diff.patch)
@@ -185,7 +185,7 @@ class _Edits(Struct, frozen=True):
         workspace = self.iteration.workspace
         if workspace.is_whole():
             with contextlib.suppress(Rejected):
-                return self.screen(workspace.tree.changes(), secrets, Usage())[0]
+                return self.screen(workspace.changes(), secrets, Usage())[0]
         return None
 
     def save(self, secrets: Redactor) -> tuple[Edit, ...] | None:
