@@ -15,7 +15,7 @@ _TOKEN = re.compile(
     | (?<![^/])\*\*+(?P<rest>\Z)
     | (?P<stars>\*+)
     | (?P<one>\?)
-    | \[(?P<class>(?>[!^]?(?:\](?:-(?!\]){_CHAR})?)?(?:{_CLASS_ITEM})*+))\]
+    | \[(?P<class>(?>[!^]?(?:\](?:-(?!\]){_CHAR})?)?(?:{_CLASS_ITEM})*))\]
     | (?P<broken>\[.*|\\\Z)
     | (?P<char>{_CHAR})""",
     re.DOTALL | re.VERBOSE,
