@@ -65,7 +65,10 @@ if [ $GOALSEEK_PHASE = plan ]; then
 fi
 sleep 0.5
 """
-    project = begin(tmp_path / "repository")
+    # The fourth plan begins before the first record, which says that an iteration costs two dollars.
+    planned = home("planned")
+    judge = f'[ ! -e {planned} ] || until [ "$(wc -l < {planned})" = 4 ]; do sleep 0.05; done\n{JUDGE}'
+    project = begin(tmp_path / "repository", judge)
     project.set_agent(agent + AGENT, {**MANIFEST, "limits": {"cost_usd": 6.0}}, ask_plan=True, timeout="60s")
     ended = project.run("iterate", "--jobs", "3", "--forever")
     assert ended.exit_code == 0 and "the running calls may reach a limit; the next call waits for them" in ended.stderr
