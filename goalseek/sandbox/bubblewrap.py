@@ -41,9 +41,7 @@ def launch_in_bubblewrap(view: View, arguments: Sequence[str], environment: Mapp
 
 @functools.lru_cache(maxsize=64)
 def _before_the_command(view: View) -> tuple[list[str], list[tuple[Path, Path, bool]], tuple[str, ...]]:
-    """The words up to the variables; writable folders, each with a path to make and whether that is a folder; and the
-    launch's restriction.
-    """
+    """The words up to the variables; (writable folder, path to make there, whether a folder) rows; the restriction."""
     launcher = find_bubblewrap()
     if launcher is None:
         raise FileNotFoundError("bwrap")
@@ -158,8 +156,9 @@ def _with_copied_settings(view: View, mounts: Mapping[str, Mount], links: Links)
                 copy = copies / path.relative_to(_SETTINGS)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 _copy(str(path), str(copy), states)
-            for path in large.values():
+            for at, path in large.items():
                 (copies / path.relative_to(_SETTINGS)).mkdir(parents=True, exist_ok=True)
+                states[at] = _state(at)  # with fewer names it would be copied
             _copied[copies] = {**states, str(copies): _state(str(copies))}
         others = {at: mount for at, mount in mounts.items() if at not in inside}
         others[str(_SETTINGS)] = Mount(copies, _SETTINGS)

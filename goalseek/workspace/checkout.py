@@ -204,7 +204,7 @@ class Checkout:
         walked: set[str] = set()
         racy: list[str] = []
         unwatched: list[str] = []
-        self._watch = self._watch or Watch()
+        self._watch = self._watch or Watch()  # in no variable of its own: walk refers to itself, and would keep it open
 
         def walk(folder: str, descriptor: int, names: Collection[str] | None = None) -> bool:
             """Gives whether the folder must stay: something in it is left alone, or recorded."""

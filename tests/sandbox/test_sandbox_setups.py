@@ -202,6 +202,12 @@ def test_settings_of_the_system_are_one_mount_and_those_of_today(
             )
             assert str(etc / "fonts") in room.ready("bubblewrap", "true").arguments
         assert room.run("bubblewrap", "grep", "old", f"{etc}/fonts/one", masked=(etc / "fonts" / "one",)).exit_code != 0
+        monkeypatch.setattr(bubblewrap, "_MOST_COPIED", 2)  # fonts has three names: it stays a mount
+        assert str(etc / "fonts") in room.ready("bubblewrap", "true").arguments
+        assert room.prints("bubblewrap", "ls", f"{etc}/fonts") == "link\nlocked\none"
+        (etc / "fonts" / "link").unlink()
+        assert str(etc / "fonts") not in room.ready("bubblewrap", "true").arguments
+        assert "one" in room.prints("bubblewrap", "ls", f"{etc}/fonts").split()
     finally:
         bubblewrap._system_layout.cache_clear()
 
