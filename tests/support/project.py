@@ -380,9 +380,11 @@ def end_all(home: Path, seconds: float = 0.0) -> dict[int, str]:
     killed = dict(left)
     deadline = time.monotonic() + 10
     while left and time.monotonic() < deadline:
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        # All are stopped before the first is killed: none sees the end of another and acts on it.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
         left = living(home)
         killed |= left
     return killed
