@@ -10,6 +10,7 @@ It deletes in goalseek's own folders only, never through a link. This is the who
     logs and runs in log.home          the records of this climb (project.opening, project.config); a run folder that
                                        holds something of somebody else's is neither begun nor removed
                                        (ledger.artifacts, project.opening)
+    <cache>/goalseek/cluster/<name>    what a driver sent to a worker, for as long as it measures (cluster.worker)
     a temporary folder                 made by this very process, or by one that died (git.as_user, sandbox.level)
     show --files FOLDER                was empty, or not there (cli.commands.show)
 
@@ -20,8 +21,9 @@ listed folder may be reached through links of the user's (``~/.cache``): these a
 Elsewhere only single files by their exact names, and empty folders, are removed: a loose object that a pack of ours
 holds (git.packing), a lock on a ref of ours (project.opening), the half-written file of this process beside the one
 that it was to replace, a file of the checkout that git or the records have, for ``goalseek try --restore``
-(git.as_user), a skill that goalseek wrote (cli.commands.skill), and folders that a first run made around the logs
-before it was refused (project.opening). A new file replaces an old one by a rename: it follows no link.
+(git.as_user), a skill that goalseek wrote (cli.commands.skill), folders that a first run made around the logs before it
+was refused (project.opening), and a worker's folder once all its programs have ended (sandbox.reaper). A new file
+replaces an old one by a rename: it follows no link.
 
 Reading follows no link either. In goalseek's own folders, permissions that lock the owner out are lifted.
 """

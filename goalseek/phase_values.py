@@ -204,7 +204,7 @@ class Evidence(Struct, frozen=True):
     """The result of VERIFY; ``guard_runs`` and ``verify`` are of the candidate's runs, in their order.
 
     ``benches`` measured at once, on ``host``; None if a single one measures. ``case_ids`` are all ids of a run without
-    a table of them.
+    a table of them. ``machine`` is the kind of the worker's host, None without a cluster.
     """
 
     runs: tuple[VerifierRun, ...] = ()
@@ -214,6 +214,7 @@ class Evidence(Struct, frozen=True):
     benches: int | None = None
     host: str | None = None
     case_ids: tuple[str, ...] = ()
+    machine: str | None = None
 
     @property
     def guards(self) -> dict[str, float]:

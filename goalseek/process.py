@@ -62,7 +62,7 @@ def run_in_terminal(arguments: Sequence[str], environment: Mapping[str, str], fo
     return subprocess.run(list(arguments), env=dict(environment), cwd=folder, check=False).returncode
 
 
-def start_batch(arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Helper:
+def start_batch(arguments: Sequence[str], environment: Mapping[str, str], folder: Path | None = None) -> Helper:
     """A trusted program that answers line by line until its input is closed."""
     return subprocess.Popen(
         list(arguments),
@@ -87,6 +87,15 @@ def run_while(
             except subprocess.TimeoutExpired:
                 if not is_wanted():
                     program.terminate()
+
+
+def end(program: Helper, seconds: float) -> int:
+    """Wait for its end, and kill it if that takes longer; returns its exit code."""
+    try:
+        return program.wait(seconds)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        return program.wait()
 
 
 def start_helper(module: str, inherited: Sequence[int], on_terminal: bool = False) -> Helper:

@@ -45,7 +45,10 @@ class RunRecord(Head, kw_only=True, frozen=True):
 
 
 class MeasurementRecord(Head, kw_only=True, frozen=True):
-    """A verifier run outside an iteration, which a later one under the same ruler need not make again."""
+    """A verifier run outside an iteration, which a later one under the same ruler need not make again.
+
+    ``host`` is the worker's of a cluster.
+    """
 
     tree: str
     ruler: str
@@ -56,6 +59,7 @@ class MeasurementRecord(Head, kw_only=True, frozen=True):
     guards: dict[str, Number] = field(default_factory=dict)
     verify: tuple[CommandRun, ...] = ()
     cases: CaseScores | None = None
+    host: str | None = None
     seal: str = ""
 
 
@@ -105,7 +109,8 @@ class IterationRecord(Head, kw_only=True, frozen=True):
     Of a climb that has several iterations under way, ``active_seconds`` are those in which it was at work since the
     record before, ``benches`` how many it measures on at once, on ``host``, and ``base_seq`` is the record at whose
     standing this one was decided. Numbers need not rise from record to record then, and what moved no tip may be a
-    change of an earlier one.
+    change of an earlier one. On a cluster, ``benches`` is the most workers on one host, ``machine`` the kind of host
+    that measured this one.
     """
 
     iteration: int
@@ -143,6 +148,7 @@ class IterationRecord(Head, kw_only=True, frozen=True):
     isolation: Isolation
     benches: int | None = None
     host: str | None = None
+    machine: str | None = None
     digests: dict[str, str] = field(default_factory=dict)
     directions: tuple[str, ...] = ()
     run_dir: str

@@ -84,6 +84,7 @@ class StopReason(StrEnum):
     SANDBOX = "sandbox"
     AUTH = "auth"
     DISK = "disk"
+    CLUSTER = "cluster"
     TAMPERED = "tampered"
     NEEDS_HUMAN = "needs_human"
     BUG = "bug"
@@ -109,7 +110,7 @@ class Phase(StrEnum):
 EXIT_CODES: dict[str, int] = {
     **{reason: 0 for reason in StopReason if reason != StopReason.INTERRUPTED},
     **dict.fromkeys("failures baseline_failed incumbent_failed verifier_said_stop".split(), 1),
-    **dict.fromkeys("repository provider sandbox auth disk tampered".split(), 3),
+    **dict.fromkeys("repository provider sandbox auth disk cluster tampered".split(), 3),
     StopReason.NEEDS_HUMAN: 5,
     StopReason.BUG: 70,
 }
@@ -126,9 +127,9 @@ class _AsNumber:
 Number = Annotated[int | float, _AsNumber()]  # read as it is written: 3 is not 3.0
 _OPTIONAL: dict[str, tuple[object, ...]] = {  # fields that are left out if they have one of these values
     **dict.fromkeys("about_usd base_commit_hash base_seq turn_of taken_back active_seconds".split(), (None,)),
-    **dict.fromkeys(("benches", "host", "usage_before_run", "needed", "cases", "left"), (None,)),
+    **dict.fromkeys("benches host machine usage_before_run needed cases left".split(), (None,)),
     **dict.fromkeys(("unit", "balance", "tried", "driver"), ("",)),
-    **dict.fromkeys(("case_ids", "stacked", "not_stacked", "under_way", "questions"), ((), [])),
+    **dict.fromkeys(("case_ids", "stacked", "not_stacked", "under_way", "workers", "questions"), ((), [])),
     "cost_is_partial": (False,),
 }
 
@@ -192,6 +193,7 @@ class VerifierRun(Struct, frozen=True):
     """One measurement of one tree: ``of`` is "candidate" or "incumbent"; no value where it failed.
 
     ``cases``: the scores of those that were asked, of which ``value`` is the mean; None if the metric has no cases.
+    ``host`` is the worker's of a cluster.
     """
 
     of: str
@@ -199,6 +201,7 @@ class VerifierRun(Struct, frozen=True):
     seed: int
     seconds: Number
     cases: CaseScores | None = None
+    host: str | None = None
 
 
 class CaseResult(Struct, frozen=True):

@@ -276,9 +276,19 @@ def find_unseen_script(
 
 def check_benches(subject: Subject) -> Iterator[Finding]:
     manifest, jobs = subject.config.manifest, subject.jobs
-    asked = f"--jobs {jobs}" if jobs else f"parallel.benches = {manifest.parallel.benches}"
-    if (jobs or manifest.parallel.benches) > 1 and (reason := manifest.one_bench_reason):
+    asked, has_cluster = f"parallel.benches = {manifest.parallel.benches}", manifest.parallel.cluster != "none"
+    asked = f"--jobs {jobs}" if jobs else asked
+    if not has_cluster and (jobs or manifest.parallel.benches) > 1 and (reason := manifest.one_bench_reason):
         yield Finding("note", f"{asked}, but {reason}")
+
+
+def check_cluster(subject: Subject) -> Iterator[Finding]:
+    project, scope = subject.project, subject.config.manifest.scope
+    if cluster := project.cluster:
+        yield Finding("good", "; ".join(cluster.lines))
+        if scope.hidden or scope.hidden_from:
+            text = "the hidden files are on the workers while they measure: whoever runs the cluster can read them"
+            yield Finding("note", text, "a cluster of your own, ssh: for example, is read by nobody else")
 
 
 def check_notification(subject: Subject) -> Iterator[Finding]:
@@ -320,6 +330,7 @@ CHECKS = (
     Check("sandbox", describe_confinement, ("doctor",)),
     Check("allowed", check_allowed_paths, ("doctor",)),
     Check("benches", check_benches, ("doctor", "iterate")),
+    Check("cluster", check_cluster, ("doctor",)),
     Check("notify", check_notification, ("doctor", "iterate")),
     Check("cheat", lambda subject: subject.unfit_cheats, ("doctor",)),
     Check("trees", project_checks.check_room_for_trees, ("doctor", "iterate")),

@@ -15,7 +15,7 @@ from goalseek.git.objects import Objects
 from goalseek.ledger.checkpoints import Checkpoints
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
-from goalseek.measurement.measure import MeasurementSpec, add_measurement
+from goalseek.measurement.measure import MeasurementSpec
 from goalseek.measurement.ruler import Ruler, ruler_keys
 from goalseek.phase_values import Evidence, Failure, Verdict
 from goalseek.process import deferring_signals
@@ -41,6 +41,7 @@ class MeasuredValue(Struct, frozen=True):
     seed: int | None = None  # None if it was not recorded
     before: bool = False  # an earlier command measured it
     cases: CaseScores | None = None
+    host: str | None = None
 
 
 class Target(Struct, frozen=True):
@@ -133,7 +134,7 @@ def measure_in_turn(project: Project, trees: Iterable[Target], asked_by: str = "
     If ``asked_by`` is given, each number is recorded before it is yielded, and only then is ``trees`` asked for the
     next, so a result can decide what follows.
     """
-    used_here = set[int]()
+    used_here, host = set[int](), None
     folder = trial_folder(project)
     for target in trees:
         if target.seed is None:
@@ -156,7 +157,11 @@ def measure_in_turn(project: Project, trees: Iterable[Target], asked_by: str = "
         spec = structs.replace(spec, case_ids=ids, cases=cases, missing=missing)
         ruler = (target.ruler, target.baseline_tree, target.baseline_seconds)
         verifier = project.verifier(target.config, *ruler, target.bench)
-        run = TreeRun(target, add_measurement(verifier, spec, Evidence(), folder))
+        run = TreeRun(target, project.measure(verifier, target.config, spec, Evidence(), folder))
+        host, before = run.evidence.runs[-1].host, host
+        if before not in (None, host) and not target.config.manifest.metric.portable:
+            message = f"the worker on {before} was lost, and what {host} measured is not compared with its numbers"
+            raise GoalseekError(message, "run the same command again", StopReason.CLUSTER)
         used_here.add(target.seed)
         if asked_by and isinstance(number := run.number, MeasuredValue):
             record_measurement(project, target, number, asked_by)
@@ -195,7 +200,7 @@ def measurement_of(evidence: Evidence) -> MeasuredValue:
     run = evidence.runs[0]
     assert run.value is not None
     cases = None if evidence.case_ids else run.cases  # without a table the positions are of this run alone
-    return MeasuredValue(run.value, evidence.guards, evidence.verify, run.seconds, run.seed, cases=cases)
+    return MeasuredValue(run.value, evidence.guards, evidence.verify, run.seconds, run.seed, cases=cases, host=run.host)
 
 
 def record_measurement(project: Project, target: Target, measurement: MeasuredValue, asked_by: str) -> None:
@@ -211,6 +216,7 @@ def record_measurement(project: Project, target: Target, measurement: MeasuredVa
         guards=measurement.guards,
         verify=measurement.verify,
         cases=measurement.cases,
+        host=measurement.host,
     )
     with deferring_signals():
         landing.append(project, record)

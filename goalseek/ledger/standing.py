@@ -54,7 +54,8 @@ class Standing(Struct, frozen=True):
     ``open_keeps`` counts the kept tries since ``origin`` whose authors could read the hidden files.
     ``has_kept`` is under any ruler. ``unmoved`` counts the measured candidates of this epoch, None once one gave
     another value than the baseline; ``unmerged`` the sets and late changes since the last stack that did not merge.
-    ``script_digest`` and ``script_count`` are as in ``Played``.
+    ``script_digest`` and ``script_count`` are as in ``Played``. ``machine`` is the kind of host that a cluster's worker
+    measured the baseline on.
     """
 
     seq: int = -1
@@ -91,6 +92,7 @@ class Standing(Struct, frozen=True):
     total: Spend = Spend()
     measurements: tuple[records.MeasurementRecord, ...] = ()
     noise: NoiseState = NoiseState()
+    machine: str | None = None
     rotation: Rotation = Rotation()
     settling: tuple[records.MeasurementRecord, ...] = ()
     settled: records.SettleRecord | None = None
@@ -206,6 +208,7 @@ def _after_iteration(standing: Standing, record: records.IterationRecord) -> Sta
             first=standing.first or commit,
             origin=standing.origin if goes_on else commit,
             baseline=commit,
+            machine=record.machine,
             crashes=0,
             measurements=(),
             unmoved=0,

@@ -9,11 +9,12 @@ from goalseek.disk import remove_if_exists
 from goalseek.humanize import format_moment
 from goalseek.ledger.checkpoints import Begun, Checkpoints, Flight
 from goalseek.locks import Baton
+from goalseek.measurement.lane import Lane
 from goalseek.project.activity import BEAT_SECONDS
 from goalseek.project.approval import Question
 from goalseek.project.landing import flight_of, in_flight
 from goalseek.project.picture import OpenIteration
-from goalseek.project.project import Lane, Project
+from goalseek.project.project import Project
 from goalseek.proposal.launch import forget_calls
 from goalseek.values import Phase
 from goalseek.workspace.places import LANDING, SLOT, CachePaths
@@ -50,6 +51,10 @@ class Resource:
         finally:
             self.waiting.discard(iteration)
             self._baton.notice()
+
+    def remove_free(self) -> None:
+        self._free.pop()
+        self.count -= 1
 
     def release(self, lane: Lane) -> None:
         self._free.append(lane)
@@ -138,10 +143,22 @@ class LanePool:
         self.balance = Balance(self.slots, self.bench)
         self.add_slots(agents)
 
+    def set_benches(self, count: int) -> None:
+        """Add lanes, or remove those that nobody holds."""
+        while self.bench.count < count:
+            number = self.bench.count
+            self._lanes.append(self._project.add_lane(f"bench-{number}", number))
+            self.bench.count += 1
+            self.bench.release(self._lanes[-1])
+        while self.bench.count > count and self.bench.is_free:
+            self.bench.remove_free()
+
     @property
     def setting(self) -> tuple[int | None, str | None]:
         """Benches and host; ``(None, None)`` when a single bench measures."""
-        return (None, None) if self.is_serial else (self.bench.count, os.uname().nodename)
+        cluster = None if self.is_serial else self._project.cluster
+        count = cluster.most_on_a_host if cluster else self.bench.count
+        return (None, None) if self.is_serial else (count, os.uname().nodename)
 
     def add_slots(self, agents: int) -> None:
         for number in range(len(self.slots), agents):

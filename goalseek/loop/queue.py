@@ -42,7 +42,8 @@ def _sizes(invocation: Invocation, config: Config) -> tuple[int, int]:
         return 1, 1
     medians = median_seconds(project.ledger.recent)
     proposal = sum(medians.get(phase, 0.0) for phase in (Phase.PLAN, Phase.APPLY_CHANGE))
-    return config.manifest.agents_and_benches(invocation.jobs, proposal, medians.get(Phase.VERIFY))
+    workers = project.cluster.count if project.cluster else 0
+    return config.manifest.agents_and_benches(invocation.jobs, proposal, medians.get(Phase.VERIFY), workers)
 
 
 def _recovers(iteration: Iteration, error: BaseException) -> bool:
@@ -130,6 +131,8 @@ class Queue:
         if config is None:
             return False
         self._agents, benches = _sizes(self._invocation, config)
+        if self._project.cluster and not self._pool.is_serial:
+            self._pool.set_benches(benches)  # workers join and leave
         if benches != self._pool.bench.count or (self._pool.is_serial and self._agents > 1):
             return False  # another queue begins once this one is empty
         self._pool.add_slots(self._agents + bool(trial))

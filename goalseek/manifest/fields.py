@@ -142,6 +142,17 @@ def _is_address(text: Any) -> bool:
     return isinstance(text, str) and re.fullmatch(r"https?://[^\s/]+\S*", text) is not None
 
 
+def _cluster(text: Any) -> Any:
+    if not isinstance(text, str) or re.fullmatch(
+        r"none|local:[1-9]\d?|tls://[^\s/]+:\d+|file:\S+|ssh:[^\s,]+(,[^\s,]+)*", text
+    ):
+        return text
+    if text.startswith("tcp://"):
+        why = "over plain tcp, a scheduler runs Python for whoever reaches its port, an agent with the network included"
+        raise ValueError(f"{why}: give it certificates, and write tls://")
+    raise ValueError('"none", "local:4", "ssh:HOST,HOST", "tls://HOST:PORT" or "file:PATH"')
+
+
 _FEW, _NUMBER = f"a number from 1 to {MOST_AT_ONCE}", int | float
 _duration = _with_word("none", humanize.parse_duration)
 _count = _with_word("none", _check(lambda count: count >= 1, 'at least 1, or "none"', int))
@@ -186,6 +197,7 @@ Positive = Annotated[int, FieldForm(_at_least(1), {"type": "integer", "minimum":
 Whole = Annotated[int, FieldForm(_at_least(0), {"type": "integer", "minimum": 0})]
 Agents = Annotated[int | Literal["auto"], FieldForm(_agents, _AGENTS)]
 Benches = Annotated[int, FieldForm(_check(_is_few, _FEW, int), _AT_ONCE)]
+Cluster = Annotated[str, FieldForm(_cluster, {"type": "string"})]
 Repeats = Annotated[int, FieldForm(_at_least(2), {"type": "integer", "minimum": 2})]
 Alpha = Annotated[float | None, FieldForm(_alpha, _LIMIT)]
 Amount = Annotated[float | None, FieldForm(_with_word("none", lambda text: text), _LIMIT)]

@@ -66,6 +66,12 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
         yield from check_expressions(("holdout",), holdout)
     yield from _check_repeats("cheat", "patch", [cheat.patch for cheat in manifest.cheat], "is listed already")
     yield from _check_overlaps(manifest)
+    parallel = manifest.parallel
+    if parallel.cluster != "none" and parallel.benches > 1:
+        yield ("parallel", "benches"), "has no use beside cluster: its workers are the benches"
+    if (parallel.tls is None) == parallel.cluster.startswith(("tls://", "file:")):
+        why = "needs [parallel.tls] with ca, cert and key" if parallel.tls is None else "makes certificates of its own"
+        yield ("parallel", "cluster"), f'"{parallel.cluster}" {why}'
 
 
 def _check_repeats(table: str, key: str, values: list[str], why: str, taken: str | None = None) -> Iterator[Fault]:

@@ -196,6 +196,9 @@ class Metric(Reading, frozen=True, kw_only=True):
     allow_fixed_seed: bool = False
     """Whether a candidate may win if its runs agree to the last bit, though the incumbent's differ by seed.
     Example: `allow_fixed_seed = true`"""
+    portable: bool = False
+    """Whether numbers of different kinds of machines may be compared, as those that count something may.
+    Example: `portable = true`"""
 
 
 class Guard(Reading, frozen=True, kw_only=True):
@@ -354,15 +357,32 @@ class Search(Struct, frozen=True, kw_only=True):
     noisy, `always`, or `none`. Example: `stack = "none"`"""
 
 
+class Tls(Struct, frozen=True, kw_only=True):
+    """The certificates of a cluster that is there: paths of files in PEM."""
+
+    ca: str
+    """The authority's certificate. Example: `ca = "~/dask/ca.pem"`"""
+    cert: str
+    """This machine's certificate. Example: `cert = "~/dask/me.pem"`"""
+    key: str
+    """Its key: it opens the cluster. Example: `key = "~/dask/me-key.pem"`"""
+
+
 class Parallel(Struct, frozen=True, kw_only=True):
-    """How many iterations are under way at once on this machine. A change takes effect with the next iteration that
-    begins; one of `benches` once all that are under way have ended."""
+    """How many iterations are under way at once, and where. A change takes effect with the next iteration that begins;
+    one of `benches` once all that are under way have ended, one of `cluster` with the next command."""
 
     agents: form.Agents = 1
     """How many proposals are made at once; `auto` follows how long this climb's proposals and measurements take.
     Example: `agents = 4`"""
     benches: form.Benches = 1
     """How many measurements are made at once. Example: `benches = 4`"""
+    cluster: form.Cluster = "none"
+    """Workers in place of `benches`: `local:4` starts four here, `ssh:gpu1,gpu2` one on each host; `tls://HOST:PORT`
+    and `file:PATH` (Dask's scheduler file) join a cluster. Example: `cluster = "ssh:gpu1,gpu2"`"""
+    python: str = "python3"
+    """The Python that has goalseek[cluster] on `ssh:` hosts. Example: `python = "~/goalseek/bin/python"`"""
+    tls: Tls | None = None
     landings: form.Positive = 3
     """How many times another winner may land first before goalseek gives up a winner. Example: `landings = 5`"""
 
@@ -460,16 +480,22 @@ class Manifest(Struct, frozen=True, kw_only=True):
         return ""
 
     def agents_and_benches(
-        self, jobs: int | None, median_proposal: float | None = None, median_measurement: float | None = None
+        self,
+        jobs: int | None,
+        median_proposal: float | None = None,
+        median_measurement: float | None = None,
+        workers: int = 0,
     ) -> tuple[int, int]:
         """The numbers of proposals and measurements at once; ``jobs`` is the value of ``iterate --jobs``, if given.
+
+        The ``workers`` of a cluster are the benches.
 
         With "auto", as many agents as keep every bench at work: benches * (1 + ``median_proposal`` /
         ``median_measurement``). Medians are seconds of this climb's iterations, None without any. At least one a bench,
         else at most 8.
         """
-        agents, benches = jobs or self.parallel.agents, jobs or self.parallel.benches
-        benches = 1 if self.one_bench_reason else benches
+        agents, benches = jobs or self.parallel.agents, workers or jobs or self.parallel.benches
+        benches = 1 if self.one_bench_reason and not workers else benches
         if agents != "auto":
             return agents, benches
         if not median_proposal or not median_measurement:

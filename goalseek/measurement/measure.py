@@ -69,11 +69,8 @@ def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidenc
     that is the candidate's doing. A first failure of the incumbent is a run without a value. Raises GoalseekError,
     ``incumbent_failed``, if it fails the next time too, which only the log tells, or if a command says stop.
     """
-    run_folder.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
     number, metric, places = len(evidence.runs) + 1, verifier.manifest.metric, verifier.places
-    if number == 1:
-        for name in ("verifier.log", "measurements", OUTPUTS):
-            disk.remove_if_exists(run_folder / name)
+    begin_run_folder(run_folder, number)
     artifacts = run_folder / "measurements" / str(number)
     verifier.turn(spec.role or spec.side, number, spec.so_far)
     exclusive = exclusive_lock(metric.exclusive, verifier.waiting, verifier.pause)
@@ -108,6 +105,13 @@ def add_measurement(verifier: Verifier, spec: MeasurementSpec, evidence: Evidenc
     else:
         shown_file.write_text(json.dumps({metric.name: value, **made.guards}) + "\n")
     return evidence.plus(made)
+
+
+def begin_run_folder(run_folder: Path, number: int) -> None:
+    run_folder.mkdir(parents=True, exist_ok=True)  # somebody's git clean may have removed it
+    if number == 1:
+        for name in ("verifier.log", "measurements", OUTPUTS):
+            disk.remove_if_exists(run_folder / name)
 
 
 def _ask_again(verifier: Verifier, spec: MeasurementSpec, log: Sink, artifacts: Path, made: Evidence) -> Evidence:

@@ -39,7 +39,8 @@ class Verifier(Struct, frozen=True):
 
     ``baseline_seconds`` are wall times by command, for ``timeout = "auto"``; empty for the baseline itself.
     ``refuse_changed`` raises GoalseekError if a source of the ruler outside the repository is not as it was pinned.
-    ``turn`` is called with role and number of a run that begins, and what is known. ``slot`` counts benches from 0.
+    ``turn`` is called with role and number of a run that begins, and what is known. ``pause`` waits a moment, by
+    ``time.sleep`` or another ``wait``. ``slot`` counts benches from 0.
     """
 
     manifest: Manifest
@@ -52,7 +53,7 @@ class Verifier(Struct, frozen=True):
     baseline_seconds: Mapping[str, float]
     on_output: Callable[[bytes], None]
     waiting: Callable[[str], AbstractContextManager[object]]
-    pause: Callable[[], None]
+    pause: Callable[..., None]
     refuse_changed: Callable[[], None]
     turn: Callable[[str, int, str], None]
     slot: int

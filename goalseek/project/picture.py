@@ -36,6 +36,7 @@ _END_TEXTS: dict[str, str] = {
     StopReason.SANDBOX: "blocked by the sandbox",
     StopReason.AUTH: "blocked: the provider refuses the login",
     StopReason.DISK: "blocked: the disk is full",
+    StopReason.CLUSTER: "blocked by the cluster",
     StopReason.TAMPERED: "blocked: what measures has changed",
     StopReason.NEEDS_HUMAN: "blocked until a person decides",
     StopReason.BUG: "failed by a bug in goalseek",
@@ -67,6 +68,7 @@ class Picture(Struct, frozen=True):
     silent_since: str = ""
     under_way: tuple[OpenIteration, ...] = ()
     balance: str = ""  # whether agents or benches wait
+    workers: tuple[str, ...] = ()  # of a cluster, a line each
     heartbeat_at: str | None = None
     pid: int = 0
     host: str = ""
@@ -100,7 +102,7 @@ def read_picture(path: Path, is_held: bool = True) -> Picture:
     """The default picture if none can be read. ``is_held``: a process holds the project's lock."""
     picture = read_stored(Picture, path) or Picture()
     if picture.is_at_work and not is_held:  # it was killed
-        nothing = {"phase": None, "phase_started_at": None, "under_way": (), "balance": ""}
+        nothing = {"phase": None, "phase_started_at": None, "under_way": (), "balance": "", "workers": ()}
         picture = structs.replace(picture, status="interrupted", next="goalseek iterate goes on", **nothing)
     return picture if picture.is_at_work else structs.replace(picture, heartbeat_at=None)
 

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import os
 import time
+import typing
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -16,9 +17,10 @@ from typing import Any
 
 from msgspec import structs
 
+from goalseek.errors import GoalseekError
 from goalseek.git.location import other_folders
-from goalseek.git.objects import Objects
 from goalseek.git.repository import Repository
+from goalseek.host import kind_of_host
 from goalseek.humanize import format_moment, format_number
 from goalseek.ledger.ledger import Ledger
 from goalseek.ledger.results_file import History
@@ -26,8 +28,11 @@ from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.locks import Baton
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, ProviderTable
+from goalseek.measurement.lane import Lane
+from goalseek.measurement.measure import MeasurementSpec, add_measurement
 from goalseek.measurement.ruler import HeadDifferences, differences_of_head
 from goalseek.measurement.verifier import Verifier
+from goalseek.phase_values import Evidence
 from goalseek.project.activity import Activity, Observer
 from goalseek.project.config import Config, ConfigReader
 from goalseek.project.picture import ACTIVE_STATUSES, Picture
@@ -36,63 +41,15 @@ from goalseek.providers.registry import ProviderChoice
 from goalseek.records import IterationRecord
 from goalseek.sandbox.policy import SandboxPolicy, policy_for
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Supervisor
-from goalseek.values import Outcome, Stop, to_plain
+from goalseek.values import Outcome, Stop, StopReason, to_plain
 from goalseek.workspace import hidden_files
-from goalseek.workspace.bench import Bench
-from goalseek.workspace.checkout import TreePlan, TreeUpdateContext
 from goalseek.workspace.places import BenchName, CachePaths
 from goalseek.workspace.workspace import AgentCommit, Workspace
 
+if typing.TYPE_CHECKING:
+    from goalseek.cluster.cluster import Cluster
+
 PAUSE_SECONDS = 0.1
-
-
-class Lane:
-    """The trees of one iteration at a time, made on first use or for a changed plan, and their programs' supervisor."""
-
-    def __init__(self, places: CachePaths, objects: Objects, programs: Supervisor, slot: int = 0) -> None:
-        self.places = places
-        self.programs = programs
-        self.policy: tuple[ManifestFile, SandboxPolicy] | None = None  # with the manifest that it was made from
-        self.slot = slot  # the number of its bench
-        self.announce: TreeUpdateContext = contextlib.nullcontext
-        self._objects = objects
-        self._plan_key: tuple[object, ...] = ()
-        self._workspace: Workspace | None = None
-        self._benches: dict[BenchName, Bench] = {}
-
-    def workspace(self, plan: TreePlan) -> Workspace:
-        self._apply_plan(plan)
-        if self._workspace is None:
-            folder = self.places.workspace
-            self._workspace = Workspace(folder, self._objects, plan, lambda root: self.announce(root))
-        return self._workspace
-
-    def bench(self, plan: TreePlan, name: BenchName) -> Bench:
-        self._apply_plan(plan)
-        if name not in self._benches:
-            folder = self.places.bench(name)
-            home = self.places.home
-            self._benches[name] = Bench(folder, self._objects, plan, lambda root: self.announce(root), home)
-        return self._benches[name]
-
-    def _apply_plan(self, plan: TreePlan) -> None:
-        key = (plan.scope_key, plan.keep, plan.proposer)
-        if self._plan_key != key:
-            self.close_trees()
-            self.places.home.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._plan_key = key
-
-    def close_trees(self) -> None:
-        for tree in (self._workspace, *self._benches.values()):
-            if tree:
-                tree.close()
-        self._workspace, self._benches, self._plan_key = None, {}, ()
-
-    def close(self) -> None:
-        with contextlib.ExitStack() as callbacks:
-            callbacks.callback(self.places.clear_scratch)
-            callbacks.callback(self.close_trees)
-            callbacks.callback(self.programs.close)
 
 
 class Project:
@@ -121,6 +78,7 @@ class Project:
         self.baton: Baton | None = None  # set if several threads work on it
         self.login_holders: defaultdict[str, list[int]] = defaultdict(list)  # iterations by the path of a login file
         self._provider = ProviderChoice(table)
+        self._clusters: list[Cluster] = []  # none or one, opened by the first that asks
         self.inodes = {path: path.stat().st_ino for path in (repository.own, loaded.logs) if path.exists()}
         self.pulse: Callable[[], None] = lambda: None  # every wait calls it
         # Last: it holds a lock, which nobody would let go if another of these raised after it.
@@ -187,15 +145,32 @@ class Project:
         programs.pulse = self.pulse
         return programs
 
+    @property
+    def cluster(self) -> Cluster | None:
+        """None if this machine's benches measure. Raises GoalseekError, ``cluster``, if it cannot be used."""
+        parallel = self.loaded.manifest.parallel
+        if not self._clusters and parallel.cluster != "none":
+            try:
+                from goalseek.cluster.cluster import Cluster
+            except ImportError:
+                message = f'parallel.cluster = "{parallel.cluster}": the distributed package is not installed'
+                raise GoalseekError(message, "run: pip install 'goalseek[cluster]'", StopReason.CLUSTER) from None
+            with self._let_go():
+                is_alone = self.loaded.manifest.one_bench_reason != ""
+                objects, note = self.repository.objects, self.watch.on_note
+                cluster = Cluster(parallel, self.folder, self.places, objects, self.confines, is_alone, note)
+            self._clusters.append(cluster)
+        return self._clusters[0] if self._clusters else None
+
     def beat(self) -> None:
         """Every wait calls it about twenty times a second."""
         self.activity.beat()
         self.pulse()
 
-    def pause(self, seconds: float = PAUSE_SECONDS) -> None:
+    def pause(self, seconds: float = PAUSE_SECONDS, wait: Callable[[float], object] = time.sleep) -> None:
         self.beat()
         with self._let_go():  # other threads of the climb work meanwhile
-            time.sleep(seconds)
+            wait(seconds)
 
     def _let_go(self) -> AbstractContextManager[None]:
         return self.baton.let_go() if self.baton else contextlib.nullcontext()
@@ -212,6 +187,8 @@ class Project:
             callbacks.callback(self.repository.close)
             callbacks.callback(self.lane.close)
             callbacks.callback(self.activity.close)
+            for cluster in self._clusters:
+                callbacks.callback(cluster.close)
 
     def config(self, trees: tuple[str, str] | None = None) -> Config:
         """``trees``: see ``ConfigReader.read_pinned``."""
@@ -273,6 +250,28 @@ class Project:
             refuse_changed=partial(hidden_files.refuse_changed, config.trees),
         )
 
+    def measure(
+        self, verifier: Verifier, config: Config, spec: MeasurementSpec, evidence: Evidence, folder: Path
+    ) -> Evidence:
+        """The evidence with one more run, made here or on a worker of the cluster; see ``Cluster.measure``.
+
+        Raises GoalseekError if the baseline was measured on another kind of machine.
+        """
+        cluster, machine = self.cluster, self.standing.machine
+        if spec.role == Outcome.BASELINE or config.manifest.metric.portable:
+            machine = None
+        elif cluster and self.standing.baseline:
+            machine = machine or kind_of_host()
+        if cluster:
+            bench: BenchName = "a" if verifier.bench.folder == self.places.bench("a") else "b"
+            trees, lane = config.trees, self.lane
+            return cluster.measure(verifier, trees, lane, bench, spec, evidence, folder, self.run_id, machine)
+        if machine not in (None, kind_of_host()):
+            message = f"the baseline was measured on another kind of machine: {machine}; this one: {kind_of_host()}"
+            hint = "goalseek baseline measures it here; or set metric.portable = true"
+            raise GoalseekError(message, hint, StopReason.CLUSTER)
+        return add_measurement(verifier, spec, evidence, folder)
+
     def show(self, status: str, iteration: int | None, phase: str | None, **fields: Any) -> None:
         now, standing = format_moment(), self.standing
         picture = Picture(
@@ -289,6 +288,7 @@ class Project:
             incumbent=_commit_row(standing.incumbent),
             spend=to_plain(standing.spend),
             limits=to_plain(self.loaded.manifest.limits),
+            workers=self._clusters[0].lines if self._clusters else (),
             **fields,
         )
         if picture != self.activity.picture:

@@ -31,8 +31,8 @@ if typing.TYPE_CHECKING:
 UNSENT = "unsent.txt"
 _JSON_KEYS = """project status metric direction unit run_id iteration phase phase_started_at heartbeat_at silent
     stop_reason first baseline best last stagnation outcomes spend limits differs warnings readable unsent settled
-    holdout cost waits word next folder turn proposers under_way balance questions""".split()
-_LEFT_OUT_WHERE_EMPTY = ("unit", "under_way", "balance", "questions")
+    holdout cost waits word next folder turn proposers under_way balance workers questions""".split()
+_LEFT_OUT_WHERE_EMPTY = ("unit", "under_way", "balance", "workers", "questions")
 
 
 class Overview(Struct, frozen=True):

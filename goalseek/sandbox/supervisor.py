@@ -203,7 +203,8 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
     """Runs programs, one at a time, under a reaper; ``pulse`` is called about twenty times a second meanwhile.
 
     ``owner`` marks them for ``kill_leftovers``; ``lock`` stays locked until the last one has ended, even after a kill.
-    If ``on_terminal``, the reaper stays in this process's session, and programs carry no mark.
+    If ``on_terminal``, the reaper stays in this process's session, and programs carry no mark. ``home`` is a
+    folder that goes with the last program, also after a kill of this process.
     """
 
     def __init__(
@@ -212,8 +213,10 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
         lock: Path | None = None,
         on_terminal: bool = False,
         waiting: Waiting = contextlib.nullcontext,
+        home: Path | None = None,
     ) -> None:
         self.owner = owner
+        self._home = home
         self.pulse: Callable[[], None] = lambda: None
         self._waiting = waiting
         self._on_terminal = on_terminal
@@ -234,6 +237,8 @@ class Supervisor(contextlib.AbstractContextManager["Supervisor"]):
                 inherited = (theirs.fileno(), *([self._lock] if self._lock is not None else []))
                 self._reaper = process.start_helper(reaper.__name__, inherited, self._on_terminal)
             self._channel = ours
+            if self._home:
+                reaper.send(ours, {"do": "remove", "folder": os.fsencode(self._home).decode("latin-1")})
         return self._channel
 
     def beside(self, waiting: Waiting) -> Supervisor:

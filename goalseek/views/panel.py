@@ -160,6 +160,7 @@ def panel_rows(frame: Frame, columns: int, signs: terminal_text.Signs) -> list[T
     rows += [_row(str(one.iteration), format_under_way(one), "", width) for one in picture.under_way]
     if picture.balance:
         rows.append(_row("", terminal_text.one_line(picture.balance), "magenta", width))
+    rows += [_row("worker", terminal_text.one_line(text), "", width) for text in picture.workers]
     if not frame.ended and not picture.under_way:
         rows.append(_row("prints", frame.says, "dim", width))
     for row in rows:

@@ -6,9 +6,9 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, dropwhile
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from goalseek.git.ignore import literal_pattern, matcher
 from goalseek.git.paths import first_overlap
@@ -64,7 +64,11 @@ class Scope(Struct, frozen=True, eq=False):
     shared: tuple[str, ...] = ()
     changed: frozenset[str] = frozenset()
     proposer: frozenset[str] = frozenset()
+    made_of: tuple[Any, ...] = ()  # the arguments of build_scope: its matchers are functions, which no pickle holds
     known: dict[str, Kind] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remake_scope, (self.made_of, self.changed, self.proposer)
 
     def kind(self, path: str) -> Kind:
         """hidden > read_only, shared > generated > writable; "other" is read-only if tracked, a stray if new.
@@ -133,6 +137,10 @@ class Scope(Struct, frozen=True, eq=False):
         return lambda path: self.kind(path) != "hidden" and self.share_at(path) is None
 
 
+def _remake_scope(made_of: tuple[Any, ...], changed: frozenset[str], proposer: frozenset[str]) -> Scope:
+    return structs.replace(build_scope(*made_of), changed=changed, proposer=proposer)
+
+
 def build_scope(
     prefix: str,
     table: ScopeTable,
@@ -141,6 +149,7 @@ def build_scope(
     hidden_files: Iterable[str] = (),
 ) -> Scope:
     """``own_...`` are patterns of goalseek's own files; ``hidden_files`` are hidden whatever the globs say."""
+    hidden_files = tuple(hidden_files)
     matches_hidden, is_hidden_file = matcher((*table.hidden, *own_hidden)), overlap_matcher(hidden_files)
     return Scope(
         prefix,
@@ -151,6 +160,7 @@ def build_scope(
         matcher((*own_hidden, *own_read_only)),
         tuple(pattern for pattern in table.writable if not pattern.startswith("!")),
         tuple(prefix + path for path in table.share),
+        made_of=(prefix, table, own_hidden, own_read_only, hidden_files),
     )
 
 

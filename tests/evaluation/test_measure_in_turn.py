@@ -13,6 +13,7 @@ from goalseek.evaluation.measurements import MeasuredValue, Target, alternate, m
 from goalseek.manifest.tables import Metric
 from goalseek.measurement.measure import MeasurementSpec
 from goalseek.phase_values import Evidence
+from goalseek.project.config import Config
 from goalseek.values import VerifierRun
 
 
@@ -26,8 +27,9 @@ class Bench:
         self.project: Any = SimpleNamespace(
             run_id="r", ledger=SimpleNamespace(seal=seal), standing=standing, places=places, verifier=lambda *_: None
         )
+        self.project.measure = self.measure
 
-    def measure(self, verifier: object, spec: MeasurementSpec, evidence: Evidence, folder: Path) -> Evidence:
+    def measure(self, _: object, config: Config, spec: MeasurementSpec, evidence: Evidence, folder: Path) -> Evidence:
         self.done.append(f"measured {spec.tree}")
         return Evidence((VerifierRun("candidate", 1.0, spec.seed, 1.0),))
 
@@ -38,7 +40,6 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     bench = Bench(tmp_path)
-    monkeypatch.setattr(measurements, "add_measurement", bench.measure)
     monkeypatch.setattr(measurements, "record_measurement", bench.record)
     return bench
 

@@ -67,7 +67,7 @@ def test_a_record_comes_back_equal_from_its_line_which_is_ascii_in_the_order_of_
     assert line.isascii()
     assert "\n" not in line
     optional = ("base_commit_hash", "taken_back", "stacked", "not_stacked", "turn_of", "active_seconds")
-    optional = (*optional, "benches", "host", "base_seq", "usage_before_run", "tried", "cases", "case_ids")
+    optional = (*optional, "benches", "host", "machine", "base_seq", "usage_before_run", "tried", "cases", "case_ids")
     defaults = {"stacked": (), "not_stacked": (), "tried": "", "case_ids": ()}
     absent = [name for name in optional if getattr(record, name, None) == defaults.get(name)]
     assert list(json.loads(line)) == [field.name for field in structs.fields(record) if field.name not in absent]

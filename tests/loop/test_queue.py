@@ -14,7 +14,7 @@ from goalseek.git.packing import pack_when_due
 from goalseek.git.repository import Repository
 from goalseek.locks import Baton
 from goalseek.loop import lanes
-from goalseek.project.project import Lane
+from goalseek.measurement.lane import Lane
 
 NAMES = "abcdefgh"
 JUDGE = """\

@@ -263,7 +263,7 @@ def test_a_target_that_is_reached_ends_the_run(direction: str, value: float, sto
     [
         (0, "count for until asked target iterations time deadline tokens cost"),
         (1, "failures baseline_failed incumbent_failed verifier_said_stop"),
-        (3, "repository provider sandbox auth disk tampered"),
+        (3, "repository provider sandbox auth disk cluster tampered"),
         (5, "needs_human"),
     ],
 )

@@ -93,6 +93,7 @@ def _lines(summary: Overview, options: Options) -> list[str]:
 
         lines += [f"  {one.iteration:<10} {format_under_way(one)}" for one in picture.under_way]
         lines += [f"  {paint('at once', 'magenta')}    {picture.balance}"] if picture.balance else []
+    lines += [f"  {'worker':<10} {one_line(text)}" for text in picture.workers]
     for question in summary.questions:
         from goalseek.views.lines import question_lines
 

@@ -101,6 +101,7 @@ def _make_record(
         parent_commit_hash=candidate.parent if candidate and candidate.parent else None,
         base_commit_hash=standing.incumbent.commit if has_author and standing.incumbent else None,
         base_seq=None if benches is None else standing.seq,
+        machine=evidence.machine,
         rollback_commit_hash=result.decision.rollback,
         tree_hash=candidate.tree if candidate else None,
         taken_back=result.taken_back,

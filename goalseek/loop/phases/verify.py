@@ -10,7 +10,7 @@ from goalseek.evaluation.measurements import evidence_from_pool
 from goalseek.ledger.checkpoints import CheckpointName
 from goalseek.loop.attempts import OpenAttempt
 from goalseek.loop.iteration import Iteration
-from goalseek.measurement.measure import MeasurementSpec, add_measurement
+from goalseek.measurement.measure import MeasurementSpec
 from goalseek.phase_values import Candidate, Change, Evidence, Verdict
 from goalseek.statistics.acceptance import AcceptanceRule, decide_on_baseline
 from goalseek.statistics.cases import Ask, order_of
@@ -54,7 +54,7 @@ def verify(
 
         def measure() -> Evidence:
             verifier = project.verifier(iteration.config, standing.ruler, baseline.tree, baseline.seconds, bench)
-            extended = add_measurement(verifier, spec, evidence, iteration.folder)
+            extended = project.measure(verifier, iteration.config, spec, evidence, iteration.folder)
             if extended.is_incumbent_failing:
                 project.watch.on_note("the incumbent was measured again and gave no number; it is measured once more")
             return extended
@@ -67,8 +67,8 @@ def verify(
 def verify_baseline(iteration: Iteration, ruler: str, candidate: Candidate) -> tuple[Evidence, Verdict]:
     config = iteration.config
     metric, guards = config.manifest.metric, config.manifest.guard
-    # Measurements before the first baseline had no table of cases.
-    pool = () if metric.cases else iteration.standing.pooled(candidate.tree, ruler)
+    # Measurements before the first baseline had no table of cases, and may be of another kind of machine.
+    pool = () if metric.cases or iteration.project.cluster else iteration.standing.pooled(candidate.tree, ruler)
 
     def next_run(evidence: Evidence) -> Callable[[], Evidence] | Verdict:
         if pool and not evidence.runs:
@@ -81,6 +81,6 @@ def verify_baseline(iteration: Iteration, ruler: str, candidate: Candidate) -> t
         role, ids = Outcome.BASELINE, evidence.case_ids
         spec = MeasurementSpec(candidate.tree, seed, iteration.number, role=role, case_ids=ids, cases=cases)
         verifier = iteration.project.verifier(config, ruler, candidate.tree, {})
-        return partial(add_measurement, verifier, spec, evidence, iteration.folder)
+        return partial(iteration.project.measure, verifier, config, spec, evidence, iteration.folder)
 
     return iteration.steps.gather(CheckpointName("evidence"), next_run)

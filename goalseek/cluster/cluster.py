@@ -1,0 +1,509 @@
+"""The driver's side: the workers of a cluster, and measurements made on them, each asked until one answers.
+
+Dask's objects live in a thread with an event loop of its own. A measurement is one task, bound to one worker, whose key
+names run, iteration, measurement and attempt. Dask may run it twice or lose it: the first evidence counts, an attempt
+that a worker lost is asked again with the same seed, and the scheduler may be gone for a while.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import importlib.metadata
+import itertools
+import json
+import logging
+import os
+import pickle
+import platform
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from distributed import Client
+from msgspec import Struct, field, structs
+
+from goalseek import disk
+from goalseek._version import __version__
+from goalseek.cluster.member import security_of
+from goalseek.cluster.members import Members
+from goalseek.cluster.worker import Edits, MeasuringPlugin, PinnedVerifier, WorkerFacts, git_version, measure
+from goalseek.errors import GoalseekError
+from goalseek.git.objects import Objects
+from goalseek.git.paths import SUBMODULE
+from goalseek.humanize import format_moment
+from goalseek.manifest.tables import Parallel
+from goalseek.measurement.lane import Lane
+from goalseek.measurement.measure import OUTPUTS, MeasurementSpec, begin_run_folder
+from goalseek.measurement.verifier import Verifier
+from goalseek.phase_values import Evidence
+from goalseek.sandbox.environment import expand_path
+from goalseek.sandbox.policy import SandboxPolicy
+from goalseek.values import StopReason
+from goalseek.workspace.checkout import TreePlan
+from goalseek.workspace.listing import digest_of
+from goalseek.workspace.places import BenchName, CachePaths
+
+Answer = TypeVar("Answer")
+_GLANCE_SECONDS = 0.05
+_BEAT_SECONDS = 0.5
+_PATIENCE_SECONDS = 15.0  # without an answer, a worker is lost: less than its lease
+_CONNECT_SECONDS = 5.0
+_OPENING_SECONDS = 60.0
+_ATTEMPTS = 4  # the first, and three more
+_OF_DRIVER = (StopReason.INCUMBENT_FAILED, StopReason.TAMPERED)  # no fault of the worker's machine
+_HINT = "see the workers' own output; goalseek doctor; then run the same command again"
+
+
+class RemoteWorker(Struct, eq=False):
+    """A worker as its driver knows it; ``problem`` says why it is not used, ``lanes`` are measured on it."""
+
+    address: str
+    name: str
+    facts: WorkerFacts | None = None
+    problem: str = ""
+    slot: int = 0
+    trees: list[str] = field(default_factory=list)  # that it has
+    sent: set[str] = field(default_factory=set)  # digests of verifiers and of lists of hidden files
+    lanes: set[Lane] = field(default_factory=set)
+    running: str = ""  # the key of this driver's measurement at work
+    doing: str = ""
+    is_gone: bool = False
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # of what is sent
+
+    @property
+    def is_fit(self) -> bool:
+        return not self.is_gone and not self.problem and self.facts is not None
+
+    @property
+    def line(self) -> str:
+        return f"{self.name}: {self.problem or self.doing or ('idle' if self.is_fit else 'does not answer')}"
+
+
+class Asked(Struct, eq=False):
+    """A measurement to be made; ``waits`` says why it is not at work.
+
+    ``machine`` is the kind of host that counts, None for any; ``is_portable`` if even one comparison may change it.
+    """
+
+    key: str
+    lane: Lane
+    bench: BenchName
+    pinned: PinnedVerifier
+    spec: MeasurementSpec
+    evidence: Evidence
+    machine: str | None
+    is_portable: bool
+    waits: str = ""
+    lost: list[str] = field(default_factory=list)  # what became of each attempt
+    avoided: set[str] = field(default_factory=set)  # addresses
+
+
+class Cluster:
+    """The workers of ``parallel.cluster``; ``confines`` is the driver's policy, which a worker must be able to follow.
+
+    ``is_alone``: one measurement at a time on a host. Close it when done. Raises GoalseekError, ``cluster``, if no
+    scheduler can be reached, or a worker is unfit.
+    """
+
+    def __init__(
+        self,
+        parallel: Parallel,
+        folder: Path,
+        places: CachePaths,
+        objects: Objects,
+        confines: SandboxPolicy,
+        is_alone: bool,
+        note: Callable[[str], None],
+    ) -> None:
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it says is said here, in words
+        self._parallel = parallel
+        self._folder = folder
+        self._places = places
+        self._tenant = f"{places.owner}-{os.urandom(4).hex()}"
+        self._objects = Objects(objects.git_dir, objects.store, objects.object_format)  # its own, for its own thread
+        self._confines = confines
+        self._is_alone = is_alone
+        self._note = note
+        self._members = Members(parallel) if parallel.cluster.startswith(("local:", "ssh:")) else None
+        self._client: Client | None = None
+        self._workers: dict[str, RemoteWorker] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._problem = ""
+        self._notes = deque[str]()
+        self._reading = asyncio.Lock()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="cluster", daemon=True)
+        self._thread.start()
+        try:
+            asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def count(self) -> int:
+        """Of the workers that can measure, at least one."""
+        return max(sum(worker.is_fit for worker in [*self._workers.values()]), 1)
+
+    @property
+    def most_on_a_host(self) -> int:
+        hosts = [worker.facts.host for worker in [*self._workers.values()] if worker.is_fit and worker.facts]
+        return max(map(hosts.count, hosts), default=1)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """One for each worker; first what is wrong with the cluster, if anything is."""
+        lines = [self._problem] if self._problem else []
+        return (*lines, *sorted(worker.line for worker in [*self._workers.values()]))
+
+    def measure(
+        self,
+        verifier: Verifier,
+        trees: TreePlan,
+        lane: Lane,
+        bench: BenchName,
+        spec: MeasurementSpec,
+        evidence: Evidence,
+        run_folder: Path,
+        run_id: str,
+        machine: str | None,
+    ) -> Evidence:
+        """As ``add_measurement``, on a worker; no evidence at all if a comparison has to begin again on another host.
+
+        Raises GoalseekError, ``cluster``, if four workers in turn were lost or failed.
+        """
+        number = len(evidence.runs) + 1
+        verifier.turn(spec.role or spec.side, number, spec.so_far)
+        verifier.refuse_changed()
+        confines = structs.replace(verifier.confines, _required={}, _views={})
+        rulers = (verifier.ruler, verifier.baseline_tree, dict(verifier.baseline_seconds))
+        pinned = PinnedVerifier(verifier.manifest, trees, confines, *rulers)
+        key = f"goalseek-{run_id}-{spec.iteration}-{number}-{spec.seed}"
+        is_portable = verifier.manifest.metric.portable
+        asked = Asked(key, lane, bench, pinned, spec, evidence, machine, is_portable)
+        answer = asyncio.run_coroutine_threadsafe(self._measure(asked), self._loop)
+        is_over = threading.Event()
+        answer.add_done_callback(lambda _: is_over.set())
+        shown = ""
+        with contextlib.ExitStack() as wait:
+            try:
+                while not is_over.is_set():
+                    if asked.waits != shown:
+                        wait.close()
+                        shown = asked.waits
+                        if shown:
+                            wait.enter_context(verifier.waiting(shown))
+                    verifier.pause(wait=is_over.wait)
+                    while self._notes:
+                        self._note(self._notes.popleft())
+            except BaseException:
+                answer.cancel()
+                raise
+        if (made := answer.result()) is None:
+            return Evidence()
+        verifier.refuse_changed()
+        _write_files(run_folder, made[1], number, verifier.on_output)
+        return made[0]
+
+    def close(self) -> None:
+        leaving = asyncio.run_coroutine_threadsafe(self._leave(), self._loop)
+        with contextlib.suppress(TimeoutError):
+            leaving.result(_PATIENCE_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        if self._members:
+            self._members.close()
+        self._objects.close()
+
+    async def _open(self) -> None:
+        deadline = time.monotonic() + _OPENING_SECONDS
+        expected = len(self._members.workers) if self._members else 0
+        while True:
+            await self._look()
+            met = sum(worker.facts is not None or bool(worker.problem) for worker in self._workers.values())
+            if not self._problem and met >= max(expected, len(self._workers)):
+                break
+            failure = self._members.failure if self._members else self._problem
+            if failure or time.monotonic() > deadline:
+                why = failure or self._problem or f"{met} of {expected} workers answer"
+                remedy = self._members.remedy if self._members else ""
+                raise GoalseekError(f"parallel.cluster: {why}", remedy + _HINT, StopReason.CLUSTER)
+            await asyncio.sleep(_GLANCE_SECONDS)
+        if unfit := [worker.line for worker in self._workers.values() if worker.problem]:
+            message = "parallel.cluster: " + "\n".join(unfit)
+            raise GoalseekError(
+                message, "make them alike, or leave them out: goalseek help cluster", StopReason.CLUSTER
+            )
+        self._start(self._keep())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _keep(self) -> None:
+        while True:
+            await self._look()
+            await asyncio.sleep(_BEAT_SECONDS)
+
+    async def _look(self) -> None:
+        """Connects if it is not connected, and meets new workers. What is wrong is in ``_problem`` then."""
+        try:
+            if self._members:
+                await asyncio.to_thread(self._members.keep)
+            if self._client is None or self._client.status != "running":
+                await self._connect()
+            assert self._client
+            known = await asyncio.wait_for(self._client.scheduler.ncores(), _PATIENCE_SECONDS)
+            self._problem = ""
+        except Exception as error:  # of a file, of a connection, or of Dask
+            self._problem = f"no scheduler answers, {self._parallel.cluster}: {error or 'no answer'}"
+            known = {}
+        for address in self._workers.keys() - known.keys():
+            self._workers.pop(address).is_gone = True
+        for address in known.keys() - self._workers.keys():
+            worker = self._workers[address] = RemoteWorker(address, address)
+            self._start(self._attend(worker))
+
+    @property
+    def _address(self) -> str:
+        """Raises OSError or ValueError if the scheduler's file cannot be read, or has no TLS address."""
+        kind, _, path = self._parallel.cluster.partition(":")
+        if self._members:
+            return self._members.address
+        if kind == "tls":
+            return self._parallel.cluster
+        address = str(json.loads(expand_path("parallel.cluster", path, self._folder).read_bytes())["address"])
+        if not address.startswith("tls://"):
+            raise ValueError(f"{path} names {address}: only tls:// is safe from whoever reaches its port")
+        return address
+
+    async def _connect(self) -> None:
+        if self._client:
+            await self._client.close(timeout=0)
+            self._client = None
+        if tls := self._parallel.tls:
+            files = [expand_path("parallel.tls", path, self._folder) for path in (tls.ca, tls.cert, tls.key)]
+            security = security_of(*(file.read_text() for file in files))
+        elif self._members:
+            security = self._members.security
+        options = {"asynchronous": True, "direct_to_workers": True, "set_as_default": False, "name": "goalseek"}
+        client = Client(self._address, security=security, timeout=_CONNECT_SECONDS, **options)
+        try:
+            await client
+        except BaseException:
+            await client.close(timeout=0)
+            raise
+        self._client = client
+
+    async def _attend(self, worker: RemoteWorker) -> None:
+        """Meets a worker, then renews the lease there until it is gone."""
+        try:
+            worker.problem = await asyncio.wait_for(self._meet(worker), _OPENING_SECONDS)
+            while not worker.is_gone and not worker.problem:
+                running = await asyncio.wait_for(self._ask(worker, "renew", tenant=self._tenant), _PATIENCE_SECONDS)
+                if running is None:
+                    break  # it was stopped, and has removed what it had
+                worker.running = running
+                await asyncio.sleep(_BEAT_SECONDS)
+        except Exception as error:  # Dask has many; what remains wrong is seen at the next look
+            worker.doing = f"lost: {error or 'no answer'}"
+        if not worker.problem:
+            worker.is_gone = True
+            self._workers.pop(worker.address, None)
+
+    async def _meet(self, worker: RemoteWorker) -> str:
+        """Why it cannot be used; "" if it can."""
+        client, here = self._client, [worker.address]
+        assert client
+        identity = await client.scheduler.identity(n_workers=-1)
+        worker.name = str(identity["workers"].get(worker.address, {}).get("name", worker.address))
+        versions = await client.run(importlib.metadata.version, "goalseek", workers=here, on_error="return")
+        if (theirs := versions[worker.address]) != __version__:
+            theirs = "no goalseek" if isinstance(theirs, Exception) else f"goalseek {theirs}"
+            return f"it has {theirs}, this machine has {__version__}"
+        pythons = await client.run(platform.python_version_tuple, workers=here)
+        if (python := tuple(pythons[worker.address][:2])) != (own := platform.python_version_tuple()[:2]):
+            return f"it has Python {'.'.join(python)}, this machine has {'.'.join(own)}"
+        await client.register_plugin(MeasuringPlugin())
+        policy, level = self._confines, self._confines.level.name
+        facts = await self._ask(worker, "describe", mode=level, shares=tuple(map(str, policy.shared)))
+        if (git := git_version()) != facts.git:
+            return f"it has git {facts.git}, this machine has {git}"
+        if facts.problem:
+            return f"this machine confines programs by {level}: {facts.problem}"
+        if facts.missing:
+            return f"it does not have {', '.join(facts.missing)}, which scope.share names: it must be at the same path"
+        taken = {other.slot for other in self._workers.values() if other.facts and other.facts.host == facts.host}
+        worker.slot = next(number for number in itertools.count() if number not in taken)
+        if worker.slot and self._is_alone:
+            return "idle: its host has another worker, and times are measured one at a time"
+        values = {"prefix": self._places.prefix, "object_format": self._objects.object_format, "slot": worker.slot}
+        await self._ask(worker, "open", tenant=self._tenant, **values)
+        worker.facts = facts
+        return ""
+
+    async def _ask(self, worker: RemoteWorker, do: str, **values: Any) -> Any:
+        """Over a connection to the worker itself, which no scheduler reads."""
+        assert self._client
+        return pickle.loads(await self._client.rpc(worker.address).goalseek(do=do, values=pickle.dumps(values)))
+
+    async def _measure(self, asked: Asked) -> tuple[Evidence, dict[str, bytes]] | None:
+        """None if the comparison has to begin again on another host."""
+        attempts: dict[asyncio.Task[Any], tuple[RemoteWorker, Any]] = {}
+        runs, role = asked.evidence.runs, asked.spec.role or asked.spec.side
+        made: tuple[Evidence, dict[str, bytes]] | None = None
+        try:
+            for attempt in itertools.count(1):
+                worker = await self._place(asked)
+                assert worker.facts and self._client
+                if runs and runs[-1].host != worker.facts.host and not asked.is_portable:
+                    return None
+                key = f"{asked.key}-{attempt}-{self._tenant[-8:]}"
+                try:
+                    digest = await self._supply(worker, asked)
+                    values = (self._tenant, digest, asked.bench, asked.spec, asked.evidence)
+                    bound = {"workers": [worker.address], "pure": False, "retries": 0}
+                    future = self._client.submit(measure, *values, key=key, **bound)
+                    attempts[asyncio.ensure_future(future.result())] = worker, future
+                    since = format_moment()
+                    worker.doing = f"iteration {asked.spec.iteration}, run {len(runs) + 1}, the {role}, since {since}"
+                    made = await self._first(worker, attempts)
+                    return made
+                except (Exception, asyncio.CancelledError) as error:
+                    is_cancelled = (own := asyncio.current_task()) is not None and own.cancelling()
+                    if is_cancelled or (isinstance(error, GoalseekError) and error.stop_reason in _OF_DRIVER):
+                        raise
+                    self._note_lost(asked, worker, key, error)
+            raise AssertionError
+        finally:
+            for task, (worker, future) in attempts.items():
+                worker.doing = ""
+                if made and not task.done():
+                    self._notes.append(
+                        f"{asked.key} has its answer: that of {worker.name} would be a second one, dropped"
+                    )
+                task.cancel()
+                future.release()
+
+    async def _first(self, worker: RemoteWorker, attempts: Collection[asyncio.Task[Any]]) -> Any:
+        """The first answer of any attempt. Raises what the last one raised, ConnectionError for a lost worker."""
+        *_, last = attempts
+        while True:
+            await asyncio.wait(attempts, timeout=_BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            for task in attempts:
+                if task.done() and (task is last or not (task.cancelled() or task.exception())):
+                    return task.result()
+            if worker.is_gone:
+                raise ConnectionError("lost")
+
+    def _note_lost(self, asked: Asked, worker: RemoteWorker, key: str, error: BaseException) -> None:
+        """Raises GoalseekError if this measurement was lost too often, unless others were to blame."""
+        asked.avoided.add(worker.address)
+        why = f"{worker.name}: {error or type(error).__name__}"
+        is_shared = worker.running not in ("", key)  # another one was at work there
+        if self._problem or is_shared or self._client is None or self._client.status != "running":
+            return
+        asked.lost.append(why)
+        if len(asked.lost) == _ATTEMPTS:
+            message = f"{asked.key} was lost {_ATTEMPTS} times: {'; '.join(asked.lost)}"
+            raise GoalseekError(message, _HINT, StopReason.CLUSTER)
+        self._notes.append(f"a measurement was lost, and is made again with the same seed: {why}")
+
+    async def _place(self, asked: Asked) -> RemoteWorker:
+        """The lane's worker, or another one; waits for one that can measure this."""
+        lane, runs = asked.lane, asked.evidence.runs
+        host = runs[-1].host if runs else None
+
+        def cost(worker: RemoteWorker) -> tuple[bool, bool, bool, int, bool]:
+            is_new, others = lane not in worker.lanes, len(worker.lanes - {lane})
+            is_other_host = worker.facts is not None and host not in (None, worker.facts.host)
+            return worker.address in asked.avoided, is_other_host, bool(runs) and is_new, others, is_new
+
+        while True:
+            fit = [worker for worker in self._workers.values() if worker.is_fit and worker.facts]
+            usable = [one for one in fit if one.facts and asked.machine in (None, one.facts.machine)]
+            if usable:
+                best = min(usable, key=cost)
+                for worker in fit:
+                    worker.lanes.discard(lane)
+                best.lanes.add(lane)
+                asked.waits = ""
+                return best
+            why = self._problem or "no worker of the cluster is there"
+            if fit:
+                why = f"no worker is of the baseline's kind of machine, {asked.machine}"
+                why += ": goalseek baseline measures it on another, metric.portable = true compares the numbers"
+            asked.waits = f"waits for the cluster: {why}"
+            await asyncio.sleep(_GLANCE_SECONDS)
+
+    async def _supply(self, worker: RemoteWorker, asked: Asked) -> str:
+        """Send what the worker lacks: trees, hidden files, the pinned verifier, whose digest it gives."""
+        content, trees = pickle.dumps(asked.pinned), asked.pinned.trees
+        digest, of_hidden, own = hashlib.sha256(content).hexdigest(), digest_of(trees.hidden_from), self._tenant
+        async with worker.turn:
+            for tree in (asked.pinned.baseline_tree, asked.spec.tree):
+                if tree in worker.trees:
+                    continue
+                if worker.trees:
+                    edits = await self._read(self._edits, worker.trees[-1], tree)
+                    await self._ask(worker, "tree", tenant=own, before=worker.trees[-1], tree=tree, edits=edits)
+                else:
+                    parts = self._objects.pack(tree)
+                    while part := await self._read(next, parts, b""):
+                        await self._ask(worker, "pack", tenant=own, content=part, is_last=False)
+                    await self._ask(worker, "pack", tenant=own, content=b"", is_last=True)
+                worker.trees.append(tree)
+            if trees.hidden_folder and of_hidden not in worker.sent:
+                for item in trees.hidden_from:
+                    file = await self._read(disk.read_regular, trees.hidden_folder, item.path, False)
+                    facts = {"path": item.path, "is_program": item.kind == "program", "time": item.time}
+                    await self._ask(worker, "hidden", tenant=own, content=file, **facts)
+            if digest not in worker.sent:
+                await self._ask(worker, "verifier", tenant=own, digest=digest, content=content)
+            worker.sent |= {digest, of_hidden}
+        return digest
+
+    async def _read(self, read: Callable[..., Answer], *values: Any) -> Answer:
+        """In another thread, one at a time: the processes of git serve one."""
+        async with self._reading:
+            return await asyncio.to_thread(read, *values)
+
+    def _edits(self, before: str, tree: str) -> Edits:
+        edits: Edits = {}
+        for difference in self._objects.differences(before, tree):
+            edits[difference.path] = None
+            if after := difference.after:
+                content = after.blob if after.mode == SUBMODULE else self._objects.read(after.blob)
+                edits[difference.path] = after.mode, content
+        return edits
+
+    async def _leave(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._client and self._client.status == "running":
+            fit = [worker for worker in self._workers.values() if worker.is_fit]
+            leaving = (self._ask(worker, "close", tenant=self._tenant) for worker in fit)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.gather(*leaving, return_exceptions=True), _PATIENCE_SECONDS / 2)
+        if self._client:
+            await self._client.close(timeout=0)
+
+
+def _write_files(folder: Path, files: dict[str, bytes], number: int, on_output: Callable[[bytes], None]) -> None:
+    """As ``add_measurement`` has written them on the worker."""
+    begin_run_folder(folder, number)
+    printed = files.pop("verifier.log", b"")
+    with (folder / "verifier.log").open("ab") as log:
+        log.write(printed)
+    on_output(printed)
+    if any(path.startswith(f"{OUTPUTS}/") for path in files):
+        disk.remove_if_exists(folder / OUTPUTS)
+    for path, content in files.items():
+        disk.split_path(path)  # raises if it leads elsewhere
+        with disk.create(folder / path, 0o666) as file:
+            file.write(content)

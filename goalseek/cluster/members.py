@@ -1,0 +1,135 @@
+"""The scheduler and the workers that a driver starts: here for ``local:``, by the user's ssh for ``ssh:``."""
+
+import contextlib
+import json
+import os
+import shlex
+import socket
+import sys
+import time
+from collections.abc import Sequence
+
+from distributed.security import Security
+
+from goalseek import process
+from goalseek._version import __version__
+from goalseek.cluster.member import LOOPBACK
+from goalseek.manifest.tables import Parallel
+
+_RESTART_SECONDS = 2.0
+_END_SECONDS = 15.0  # a worker ends its programs first
+# The scheduler's port is the same there, and the worker's the same here: no port is open to a network.
+_SSH = "ssh -T -o BatchMode=yes -o ExitOnForwardFailure=yes -o ServerAliveInterval=5 -o ServerAliveCountMax=3".split()
+
+
+class Member:
+    """A process that is started again once it has ended; it ends with the pipe to it."""
+
+    def __init__(self, name: str, role: str, host: str = "", python: str = "") -> None:
+        self.name = name
+        self._role = role
+        self.host = host
+        self._python = python
+        self._process: process.Helper | None = None
+        self._began = 0.0
+        self.failure = ""  # what it said when it ended last
+
+    def keep(self, certificates: dict[str, str], scheduler: int, port: int) -> None:
+        """Starts it if it does not run, at most every two seconds."""
+        if self._process and self._process.poll() is None:
+            return
+        if self._process:
+            self.failure = self._ended()
+        if time.monotonic() - self._began < _RESTART_SECONDS:
+            return
+        self._began = time.monotonic()
+        command = [self._python or sys.executable, "-m", "goalseek.cluster.member"]
+        if self.host:
+            forwards = [
+                "-R",
+                f"{LOOPBACK}:{scheduler}:{LOOPBACK}:{scheduler}",
+                "-L",
+                f"{LOOPBACK}:{port}:{LOOPBACK}:{port}",
+            ]
+            # ~ of a path is the other host's.
+            python = self._python if self._python.startswith("~/") else shlex.quote(self._python)
+            command = [*_SSH, *forwards, self.host, f"exec {python} -m goalseek.cluster.member"]
+        self._process = process.start_batch(command, os.environ)
+        asked = {"role": self._role, "name": self.name, "port": port, "scheduler": f"tls://{LOOPBACK}:{scheduler}"}
+        assert self._process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps({**asked, **certificates}).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def end(self) -> None:
+        """It ends by itself then; ``close`` waits for that."""
+        if self._process and self._process.stdin:
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+
+    def close(self) -> None:
+        if self._process:
+            self._ended()
+
+    def _ended(self) -> str:
+        """Gives its last words."""
+        self.end()
+        ended, self._process = self._process, None
+        assert ended and ended.stdout and ended.stderr
+        code = process.end(ended, _END_SECONDS)
+        printed = ended.stderr.read().decode("utf-8", "replace").strip().splitlines()
+        ended.stdout.close()
+        ended.stderr.close()
+        return printed[-1] if printed else f"it ended with {code}"
+
+
+class Members:
+    """All processes of a ``local:`` or ``ssh:`` cluster, with certificates that are thrown away with them."""
+
+    def __init__(self, parallel: Parallel) -> None:
+        kind, _, what = parallel.cluster.partition(":")
+        hosts: Sequence[str] = [""] * int(what) if kind == "local" else what.split(",")
+        names = [
+            f"{host or 'local'}{f'-{number}' if hosts.count(host) > 1 else ''}" for number, host in enumerate(hosts)
+        ]
+        self._scheduler = Member("scheduler", "scheduler")
+        python = "" if kind == "local" else parallel.python
+        self.workers = [Member(name, "worker", host, python) for name, host in zip(names, hosts, strict=True)]
+        self.security = Security.temporary()
+        self._port = _free_port()
+
+    @property
+    def address(self) -> str:
+        return f"tls://{LOOPBACK}:{self._port}"
+
+    @property
+    def failure(self) -> str:
+        """Of one that does not start; "" if all do."""
+        return next((f"{one.name}: {one.failure}" for one in (self._scheduler, *self.workers) if one.failure), "")
+
+    @property
+    def remedy(self) -> str:
+        """The line that makes goalseek's environment on a host; "" if all members are here."""
+        make = f"python3 -m venv ~/goalseek && ~/goalseek/bin/pip install 'goalseek[cluster]=={__version__}'"
+        host = self.workers[0].host
+        return f'ssh {host} "{make}", and parallel.python = "~/goalseek/bin/python"; ' if host else ""
+
+    def keep(self) -> None:
+        own = self.security
+        certificates = {"ca": own.tls_ca_file, "cert": own.tls_worker_cert, "key": own.tls_worker_key}
+        self._scheduler.keep(certificates, self._port, self._port)
+        for worker in self.workers:
+            worker.keep(certificates, self._port, _free_port())
+
+    def close(self) -> None:
+        members = (*self.workers, self._scheduler)
+        for member in members:
+            member.end()
+        for member in members:
+            member.close()
+
+
+def _free_port() -> int:
+    with socket.create_server((LOOPBACK, 0)) as server:
+        port: int = server.getsockname()[1]
+        return port

@@ -1,0 +1,284 @@
+"""The worker's side: a plugin that measures for drivers, each with a folder of its own on the worker's disk.
+
+A driver sends git objects, hidden files and its pinned verifier over a connection of its own to the worker, never in a
+task. It renews its lease all the time; without that, or once the worker ends, the reaper ends the driver's programs and
+removes its folder.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import pickle
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from distributed import WorkerPlugin, get_worker
+from distributed.worker import Worker
+from msgspec import Struct, structs
+from tornado.ioloop import PeriodicCallback
+
+from goalseek import disk
+from goalseek._version import __version__
+from goalseek.errors import GoalseekError
+from goalseek.git.command import git
+from goalseek.git.objects import Entry, Objects
+from goalseek.host import kind_of_host
+from goalseek.manifest.tables import Manifest
+from goalseek.measurement.lane import Lane
+from goalseek.measurement.measure import MeasurementSpec, add_measurement
+from goalseek.measurement.verifier import Verifier
+from goalseek.phase_values import Evidence
+from goalseek.sandbox.level import Mode, probe
+from goalseek.sandbox.policy import SandboxPolicy
+from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Supervisor
+from goalseek.workspace.checkout import TreePlan
+from goalseek.workspace.places import BenchName, CachePaths, cache_folder
+
+PLUGIN = f"goalseek-{__version__}"
+LEASE_SECONDS = 20.0
+_LOOK_SECONDS = 1.0
+_PAUSE_SECONDS = 0.1
+_NEW_SECONDS = 60.0  # a folder so young may not have its lock yet
+_PRIVATE = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.sharedRepository", "GIT_CONFIG_VALUE_0": "0600"}
+Edits = dict[str, tuple[str, bytes | str] | None]
+"""Mode and content of changed paths, the commit of a submodule; None removes one."""
+
+
+class PinnedVerifier(Struct, frozen=True):
+    """The part of a Verifier that travels; the worker replaces the folders in ``trees`` and ``confines``."""
+
+    manifest: Manifest
+    trees: TreePlan
+    confines: SandboxPolicy
+    ruler: str
+    baseline_tree: str
+    baseline_seconds: dict[str, float]
+
+
+class WorkerFacts(Struct, frozen=True):
+    """``machine`` is the host's kind. ``level`` is "" if ``problem`` says why; ``missing`` are shared folders."""
+
+    host: str
+    machine: str
+    git: str
+    level: str
+    problem: str
+    missing: tuple[str, ...]
+
+
+class Tenant:
+    """What one driver has on this worker."""
+
+    def __init__(self, home: Path, prefix: str, object_format: str, slot: int, refuse: Callable[[], None]) -> None:
+        home.mkdir(parents=True, mode=0o700)
+        disk.add_own(home)
+        self.home = home
+        self.places = CachePaths(home, prefix)
+        programs = Supervisor(home.name, home / PROGRAMS_LOCK, home=home)
+        programs.pulse = refuse
+        programs.start()  # from now on the folder goes with this process
+        git_dir = home / "objects.git"
+        # Two, as one serves one thread: what arrives does not wait for a measurement.
+        self.arriving, objects = (
+            Objects(git_dir, git_dir / "objects", object_format, settings=_PRIVATE) for _ in range(2)
+        )
+        self.lane = Lane(self.places, objects, programs, slot)
+        self.verifiers: dict[str, PinnedVerifier] = {}
+        self.renewed_at = time.monotonic()
+        self.is_over = False
+
+    def measure(
+        self, pinned: PinnedVerifier, bench: BenchName, spec: MeasurementSpec, evidence: Evidence
+    ) -> tuple[Evidence, dict[str, bytes]]:
+        folder = self.home / "measured"
+        disk.recreate_folder(folder)
+        verifier = Verifier(
+            pinned.manifest,
+            self.lane.bench(pinned.trees, bench),
+            self.places,
+            self.lane.programs,
+            pinned.confines,
+            pinned.ruler,
+            pinned.baseline_tree,
+            pinned.baseline_seconds,
+            on_output=lambda chunk: None,
+            waiting=lambda text: contextlib.nullcontext(),
+            pause=self.pause,
+            refuse_changed=lambda: None,  # the driver has looked
+            turn=lambda role, number, so_far: None,
+            slot=self.lane.slot,
+        )
+        made = add_measurement(verifier, spec, evidence, folder)
+        run = structs.replace(made.runs[-1], host=os.uname().nodename)
+        files = {path: disk.read_regular(folder, path) for path, _ in disk.list_files(folder)}
+        return structs.replace(made, runs=(*made.runs[:-1], run), machine=kind_of_host()), files
+
+    def pause(self) -> None:
+        self.lane.programs.pulse()
+        time.sleep(_PAUSE_SECONDS)
+
+    def adopt(self, content: bytes) -> PinnedVerifier:
+        pinned: PinnedVerifier = pickle.loads(content)
+        trees, policy = pinned.trees, pinned.confines
+        if trees.hidden_folder:
+            trees = structs.replace(trees, hidden_folder=self.home / "hidden")
+        own = {"scratch": self.places.scratch, "kept": self.places.cache, "masked": (*policy.masked, self.home)}
+        return structs.replace(pinned, trees=trees, confines=structs.replace(policy, **own))
+
+    def close(self) -> None:
+        self.arriving.close()
+        self.lane.close()
+
+
+class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
+    """Answers drivers, and ends what the scheduler cancels or whose driver is gone; measures one tree at a time."""
+
+    name = PLUGIN
+    idempotent = True  # another driver has registered it, and its tenant stays
+
+    def setup(self, worker: Worker) -> None:
+        self._tenants: dict[str, Tenant] = {}
+        self._cancelled: set[str] = set()
+        self._turn = threading.Lock()
+        self._running: tuple[str, str] = ("", "")  # tenant and key
+        self.renewed_at = time.monotonic()
+        worker.handlers["goalseek"] = self.answer
+        self._looks = PeriodicCallback(self._end_expired, _LOOK_SECONDS * 1000)
+        self._looks.start()
+
+    def teardown(self, worker: Worker) -> None:
+        self._looks.stop()
+        for name in [*self._tenants]:
+            self._close(name)
+
+    def transition(self, key: Any, start: str, finish: str, **kwargs: Any) -> None:
+        if start in ("executing", "long-running") and finish in ("cancelled", "resumed"):
+            self._cancelled.add(str(key))
+        elif finish in ("released", "forgotten"):
+            self._cancelled.discard(str(key))
+
+    async def answer(self, comm: Any = None, do: str = "", values: bytes = b"") -> bytes:
+        """Values and answer are pickled. An exception is raised at the driver."""
+        requests: dict[str, Callable[..., Any]] = {
+            "describe": describe,
+            "renew": self._renew,
+            "open": self._open,
+            "close": self._close,
+            "pack": self._add_pack,
+            "tree": self._add_tree,
+            "hidden": self._add_hidden,
+            "verifier": self._add_verifier,
+        }
+        return pickle.dumps(await asyncio.to_thread(requests[do], **pickle.loads(values)))
+
+    def _renew(self, tenant: str) -> str | None:
+        """The key of its measurement at work, "" for none; None if the tenant is not known, or not any more."""
+        if (known := self._tenants.get(tenant)) is None:
+            return None
+        self.renewed_at = known.renewed_at = time.monotonic()
+        return self._running[1] if self._running[0] == tenant else ""
+
+    def _open(self, tenant: str, prefix: str, object_format: str, slot: int) -> None:
+        homes = cache_folder() / "cluster"
+        _remove_left(homes)
+        home = homes / f"{tenant}-{os.getpid()}"
+        self._tenants[tenant] = Tenant(home, prefix, object_format, slot, self._refuse_ended)
+
+    def _close(self, tenant: str) -> None:
+        if known := self._tenants.pop(tenant, None):
+            known.is_over = True
+            with self._turn:
+                known.close()
+
+    def _add_pack(self, tenant: str, content: bytes, is_last: bool) -> None:
+        objects = self._tenants[tenant].arriving
+        pack = objects.store / "pack" / f"pack-{tenant}.pack"
+        with pack.open("ab") as file:
+            file.write(content)
+        if is_last:
+            objects.git("index-pack", str(pack))
+
+    def _add_tree(self, tenant: str, before: str, tree: str, edits: Edits) -> None:
+        objects = self._tenants[tenant].arriving
+        entries = dict[str, Entry | None]()
+        for path, edit in edits.items():
+            blob = edit and (edit[1] if isinstance(edit[1], str) else objects.write_bytes(edit[1]))
+            entries[path] = Entry(edit[0], blob) if edit and blob else None
+        if (made := objects.splice(before, entries)) != tree:
+            raise RuntimeError(f"the tree {tree} arrived as {made}")
+
+    def _add_hidden(self, tenant: str, path: str, content: bytes, is_program: bool, time: int) -> None:
+        file = self._tenants[tenant].home / "hidden" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with disk.create(file, 0o700 if is_program else 0o600) as opened:
+            opened.write(content)
+        os.utime(file, ns=(time, time))
+
+    def _add_verifier(self, tenant: str, digest: str, content: bytes) -> None:
+        known = self._tenants[tenant]
+        known.verifiers[digest] = known.adopt(content)
+
+    def measure(
+        self, key: str, tenant: str, digest: str, bench: BenchName, spec: MeasurementSpec, evidence: Evidence
+    ) -> tuple[Evidence, dict[str, bytes]]:
+        with self._turn:
+            self._running = (tenant, key)
+            try:
+                self._refuse_ended()
+                known = self._tenants[tenant]
+                return known.measure(known.verifiers[digest], bench, spec, evidence)
+            finally:
+                self._running = ("", "")
+
+    def _refuse_ended(self) -> None:
+        tenant, key = self._running
+        known = self._tenants.get(tenant)
+        if key in self._cancelled or known is None or known.is_over:
+            raise RuntimeError(f"{key} was cancelled, or its driver is gone")
+
+    def _end_expired(self) -> None:
+        oldest = time.monotonic() - LEASE_SECONDS
+        for name in [name for name, tenant in self._tenants.items() if tenant.renewed_at < oldest]:
+            threading.Thread(target=self._close, args=(name,)).start()
+
+
+def measure(
+    tenant: str, digest: str, bench: BenchName, spec: MeasurementSpec, evidence: Evidence
+) -> tuple[Evidence, dict[str, bytes]]:
+    """The task: the evidence with one more run, and the files of its run folder."""
+    worker = get_worker()
+    plugin: Any = worker.plugins[PLUGIN]
+    made: tuple[Evidence, dict[str, bytes]] = plugin.measure(
+        str(worker.get_current_task()), tenant, digest, bench, spec, evidence
+    )
+    return made
+
+
+def describe(mode: Mode, shares: Iterable[str]) -> WorkerFacts:
+    level, problem = "", ""
+    try:
+        level = probe(mode).name
+    except GoalseekError as error:
+        problem = f"{error.message}: {error.hint}"
+    missing = tuple(path for path in shares if not os.path.exists(path))
+    return WorkerFacts(os.uname().nodename, kind_of_host(), git_version(), level, problem, missing)
+
+
+def git_version() -> str:
+    """The first two numbers."""
+    return b".".join(re.findall(rb"\d+", git("version"))[:2]).decode()
+
+
+def _remove_left(homes: Path) -> None:
+    """Folders of workers that were killed together with their reaper: nobody holds their lock."""
+    for lock in homes.glob(f"*/{PROGRAMS_LOCK}"):
+        with contextlib.suppress(OSError), lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.time() - lock.stat().st_mtime > _NEW_SECONDS:
+                disk.add_own(lock.parent)
+                disk.remove_if_exists(lock.parent)
