@@ -52,6 +52,7 @@ _BEAT_SECONDS = 0.5
 _PATIENCE_SECONDS = 15.0  # without an answer, a worker is lost: less than its lease
 _CONNECT_SECONDS = 5.0
 _OPENING_SECONDS = 60.0
+_PART_BYTES = 4 * 2**20
 _ATTEMPTS = 4  # the first, and three more
 _OF_DRIVER = (StopReason.INCUMBENT_FAILED, StopReason.TAMPERED)  # no fault of the worker's machine
 _HINT = "see the workers' own output; goalseek doctor; then run the same command again"
@@ -124,6 +125,7 @@ class Cluster:
         self._places = places
         self._tenant = f"{places.owner}-{os.urandom(4).hex()}"
         self._objects = Objects(objects.git_dir, objects.store, objects.object_format)  # its own, for its own thread
+        self._packs, self._packed = self._objects.scratch / "sent", ""
         self._confines = confines
         self._is_alone = is_alone
         self._note = note
@@ -217,6 +219,7 @@ class Cluster:
         self._loop.close()
         if self._members:
             self._members.close()
+        self._remove_packs()
         self._objects.close()
 
     async def _open(self) -> None:
@@ -453,20 +456,37 @@ class Cluster:
                     edits = await self._read(self._edits, worker.trees[-1], tree)
                     await self._ask(worker, "tree", tenant=own, before=worker.trees[-1], tree=tree, edits=edits)
                 else:
-                    parts = self._objects.pack(tree)
-                    while part := await self._read(next, parts, b""):
-                        await self._ask(worker, "pack", tenant=own, content=part, is_last=False)
-                    await self._ask(worker, "pack", tenant=own, content=b"", is_last=True)
+                    for file in await self._read(self._pack, tree):
+                        await self._send(worker, file, f"objects.git/objects/pack/{file.name}", 0o400)
                 worker.trees.append(tree)
             if trees.hidden_folder and of_hidden not in worker.sent:
                 for item in trees.hidden_from:
-                    file = await self._read(disk.read_regular, trees.hidden_folder, item.path, False)
-                    facts = {"path": item.path, "is_program": item.kind == "program", "time": item.time}
-                    await self._ask(worker, "hidden", tenant=own, content=file, **facts)
+                    mode = 0o700 if item.kind == "program" else 0o600
+                    await self._send(worker, trees.hidden_folder / item.path, f"hidden/{item.path}", mode)
             if digest not in worker.sent:
                 await self._ask(worker, "verifier", tenant=own, digest=digest, content=content)
             worker.sent |= {digest, of_hidden}
         return digest
+
+    async def _send(self, worker: RemoteWorker, file: Path, path: str, mode: int) -> None:
+        with disk.open_regular(file.parent, file.name, is_ours=False) as opened:
+            facts = {"path": path, "mode": mode, "time": os.fstat(opened.fileno()).st_mtime_ns}
+            parts = opened.read(_PART_BYTES)
+            await self._ask(worker, "file", tenant=self._tenant, parts=parts, is_first=True, **facts)
+            while parts := opened.read(_PART_BYTES):
+                await self._ask(worker, "file", tenant=self._tenant, parts=parts, is_first=False, **facts)
+
+    def _pack(self, tree: str) -> list[Path]:
+        """All objects of a tree; the index last, as git looks for that."""
+        if self._packed != tree:
+            self._remove_packs()  # also one that a killed driver left
+            self._objects.git("pack-objects", "--revs", "-q", str(self._packs), stdin=f"{tree}\n".encode())
+            self._packed = tree
+        return sorted(self._packs.parent.glob(f"{self._packs.name}-*"), reverse=True)
+
+    def _remove_packs(self) -> None:
+        for file in self._packs.parent.glob(f"{self._packs.name}-*"):
+            disk.remove_if_exists(file)
 
     async def _read(self, read: Callable[..., Answer], *values: Any) -> Answer:
         """In another thread, one at a time: the processes of git serve one."""

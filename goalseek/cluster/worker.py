@@ -154,7 +154,7 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
     def teardown(self, worker: Worker) -> None:
         self._looks.stop()
         for name in [*self._tenants]:
-            self._close(name)
+            self.do_close(name)
 
     def transition(self, key: Any, start: str, finish: str, **kwargs: Any) -> None:
         if start in ("executing", "long-running") and finish in ("cancelled", "resumed"):
@@ -163,47 +163,48 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
             self._cancelled.discard(str(key))
 
     async def answer(self, comm: Any = None, do: str = "", values: bytes = b"") -> bytes:
-        """Values and answer are pickled. An exception is raised at the driver."""
-        requests: dict[str, Callable[..., Any]] = {
-            "describe": describe,
-            "renew": self._renew,
-            "open": self._open,
-            "close": self._close,
-            "pack": self._add_pack,
-            "tree": self._add_tree,
-            "hidden": self._add_hidden,
-            "verifier": self._add_verifier,
-        }
-        return pickle.dumps(await asyncio.to_thread(requests[do], **pickle.loads(values)))
+        """Calls ``do_open``, say; values and answer are pickled. An exception is raised at the driver."""
+        request: Callable[..., Any] = getattr(self, f"do_{do}")
+        return pickle.dumps(await asyncio.to_thread(request, **pickle.loads(values)))
 
-    def _renew(self, tenant: str) -> str | None:
+    def do_describe(self, mode: Mode, shares: Iterable[str]) -> WorkerFacts:
+        level, problem = "", ""
+        try:
+            level = probe(mode).name
+        except GoalseekError as error:
+            problem = f"{error.message}: {error.hint}"
+        missing = tuple(path for path in shares if not os.path.exists(path))
+        return WorkerFacts(os.uname().nodename, kind_of_host(), git_version(), level, problem, missing)
+
+    def do_renew(self, tenant: str) -> str | None:
         """The key of its measurement at work, "" for none; None if the tenant is not known, or not any more."""
         if (known := self._tenants.get(tenant)) is None:
             return None
         self.renewed_at = known.renewed_at = time.monotonic()
         return self._running[1] if self._running[0] == tenant else ""
 
-    def _open(self, tenant: str, prefix: str, object_format: str, slot: int) -> None:
+    def do_open(self, tenant: str, prefix: str, object_format: str, slot: int) -> None:
         homes = cache_folder() / "cluster"
         _remove_left(homes)
         home = homes / f"{tenant}-{os.getpid()}"
         self._tenants[tenant] = Tenant(home, prefix, object_format, slot, self._refuse_ended)
 
-    def _close(self, tenant: str) -> None:
+    def do_close(self, tenant: str) -> None:
         if known := self._tenants.pop(tenant, None):
             known.is_over = True
             with self._turn:
                 known.close()
 
-    def _add_pack(self, tenant: str, content: bytes, is_last: bool) -> None:
-        objects = self._tenants[tenant].arriving
-        pack = objects.store / "pack" / f"pack-{tenant}.pack"
-        with pack.open("ab") as file:
-            file.write(content)
-        if is_last:
-            objects.git("index-pack", str(pack))
+    def do_file(self, tenant: str, path: str, parts: bytes, is_first: bool, mode: int, time: int) -> None:
+        """Writes a part of a file of the tenant's folder."""
+        file = self._tenants[tenant].home / path
+        if is_first:
+            disk.create(file, mode).close()
+        with file.open("ab") as opened:
+            opened.write(parts)
+        os.utime(file, ns=(time, time))
 
-    def _add_tree(self, tenant: str, before: str, tree: str, edits: Edits) -> None:
+    def do_tree(self, tenant: str, before: str, tree: str, edits: Edits) -> None:
         objects = self._tenants[tenant].arriving
         entries = dict[str, Entry | None]()
         for path, edit in edits.items():
@@ -212,14 +213,7 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
         if (made := objects.splice(before, entries)) != tree:
             raise RuntimeError(f"the tree {tree} arrived as {made}")
 
-    def _add_hidden(self, tenant: str, path: str, content: bytes, is_program: bool, time: int) -> None:
-        file = self._tenants[tenant].home / "hidden" / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with disk.create(file, 0o700 if is_program else 0o600) as opened:
-            opened.write(content)
-        os.utime(file, ns=(time, time))
-
-    def _add_verifier(self, tenant: str, digest: str, content: bytes) -> None:
+    def do_verifier(self, tenant: str, digest: str, content: bytes) -> None:
         known = self._tenants[tenant]
         known.verifiers[digest] = known.adopt(content)
 
@@ -244,7 +238,7 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
     def _end_expired(self) -> None:
         oldest = time.monotonic() - LEASE_SECONDS
         for name in [name for name, tenant in self._tenants.items() if tenant.renewed_at < oldest]:
-            threading.Thread(target=self._close, args=(name,)).start()
+            threading.Thread(target=self.do_close, args=(name,)).start()
 
 
 def measure(
@@ -257,16 +251,6 @@ def measure(
         str(worker.get_current_task()), tenant, digest, bench, spec, evidence
     )
     return made
-
-
-def describe(mode: Mode, shares: Iterable[str]) -> WorkerFacts:
-    level, problem = "", ""
-    try:
-        level = probe(mode).name
-    except GoalseekError as error:
-        problem = f"{error.message}: {error.hint}"
-    missing = tuple(path for path in shares if not os.path.exists(path))
-    return WorkerFacts(os.uname().nodename, kind_of_host(), git_version(), level, problem, missing)
 
 
 def git_version() -> str:

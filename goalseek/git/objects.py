@@ -35,7 +35,6 @@ _FORGET_EVERY = 1.0
 _LINK_TRIES = 5
 _REMEMBERED = 256  # objects of at most so many bytes: an iteration reads the same commits, trees and files as the last
 _REMEMBERED_BYTES = 65_536
-_PART_BYTES = 4 * 2**20
 _SETTLED_NS = 2_000_000_000  # the time of a folder that changed again is another one, to two seconds at worst
 ATTRIBUTES = "* -text -eol -filter -ident -working-tree-encoding\n"
 _READ = ("cat-file", "--batch")
@@ -373,18 +372,6 @@ class Objects:
         """One level; subtrees have the mode "40000"."""
         rows = re.findall(rb"(?s)(\d+) ([^\0]+)\0(.{%d})" % (len(name) // 2), self.read(name))
         return {os.fsdecode(path): Entry(mode.decode(), blob.hex()) for mode, path, blob in rows}
-
-    def pack(self, tree: str) -> Iterator[bytes]:
-        """A pack of a tree and all below it, in parts. Raises GitFailed."""
-        command = ("pack-objects", "--revs", "--stdout", "-q")
-        with process.start_batch(["git", *HARDENED, *command], environment(**self.variables), self.git_dir) as child:
-            assert child.stdin and child.stdout and child.stderr
-            child.stdin.write(f"{tree}\n".encode())
-            child.stdin.close()
-            while part := child.stdout.read(_PART_BYTES):
-                yield part
-            if child.wait():
-                raise GitFailed(command, child.returncode, child.stderr.read())
 
     def files(self, tree: str) -> dict[str, Entry]:
         try:
