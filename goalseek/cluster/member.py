@@ -1,6 +1,7 @@
 """The program of a scheduler or a worker that a driver starts, here or by ssh; it ends with its standard input.
 
-The first line of the input is a JSON object: ``role``, ``name``, ``scheduler``, ``port``, ``ca``, ``cert`` and ``key``.
+The first line of the input is a JSON object: ``role``, ``name``, ``scheduler``, ``port``, ``ca``, ``cert`` and ``key``;
+of a worker by ssh, ``contact`` too, its address for the scheduler.
 It prints its address once it serves. Files are nobody's but its user's.
 """
 
@@ -42,7 +43,8 @@ async def _serve(asked: dict[str, Any], ended: asyncio.Event) -> None:
             print(scheduler.address, flush=True)
             await ended.wait()
         return
-    worker = Worker(asked["scheduler"], name=asked["name"], nthreads=1, memory_limit=0, death_timeout=30, **own)
+    own |= {"contact_address": asked.get("contact"), "death_timeout": 30}
+    worker = Worker(asked["scheduler"], name=asked["name"], nthreads=1, memory_limit=0, **own)
     async with worker:
         print(worker.address, flush=True)
         began = time.monotonic()

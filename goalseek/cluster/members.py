@@ -18,7 +18,7 @@ from goalseek.manifest.tables import Parallel
 
 _RESTART_SECONDS = 2.0
 _END_SECONDS = 15.0  # a worker ends its programs first
-# The scheduler's port is the same there, and the worker's the same here: no port is open to a network.
+# Each reaches the other by a port forwarded on its own loopback: no port is open to a network.
 _SSH = "ssh -T -o BatchMode=yes -o ExitOnForwardFailure=yes -o ServerAliveInterval=5 -o ServerAliveCountMax=3".split()
 
 
@@ -44,18 +44,17 @@ class Member:
             return
         self._began = time.monotonic()
         command = [self._python or sys.executable, "-m", "goalseek.cluster.member"]
+        asked = {"role": self._role, "name": self.name, "port": port, "scheduler": f"tls://{LOOPBACK}:{scheduler}"}
         if self.host:
-            forwards = [
-                "-R",
-                f"{LOOPBACK}:{scheduler}:{LOOPBACK}:{scheduler}",
-                "-L",
-                f"{LOOPBACK}:{port}:{LOOPBACK}:{port}",
-            ]
+            forwards = list[str]()
+            for option, name, to in (("-R", "scheduler", scheduler), ("-L", "contact", port)):
+                forwarded = _free_port()  # of its own: the host may be this machine
+                forwards += [option, f"{LOOPBACK}:{forwarded}:{LOOPBACK}:{to}"]
+                asked[name] = f"tls://{LOOPBACK}:{forwarded}"
             # ~ of a path is the other host's.
             python = self._python if self._python.startswith("~/") else shlex.quote(self._python)
             command = [*_SSH, *forwards, self.host, f"exec {python} -m goalseek.cluster.member"]
         self._process = process.start_batch(command, os.environ)
-        asked = {"role": self._role, "name": self.name, "port": port, "scheduler": f"tls://{LOOPBACK}:{scheduler}"}
         assert self._process.stdin
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps({**asked, **certificates}).encode() + b"\n")
