@@ -10,9 +10,9 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable
 
-PACKAGES = {name: name for name in "ccache chromium cmake fish hyperfine strace valgrind zsh".split()}
-PACKAGES |= {"bwrap": "bubblewrap", "c++": "g++", "cc": "gcc", "ninja": "ninja-build"}
-OTHER_NAMES = {"chromium": "google-chrome"}
+PACKAGES = {name: name for name in "ccache chromium cmake fish hyperfine openssl strace valgrind zsh".split()}
+PACKAGES |= {"bwrap": "bubblewrap", "c++": "g++", "cc": "gcc", "ninja": "ninja-build", "sshd": "openssh-server"}
+OTHER_NAMES = {"chromium": "google-chrome", "sshd": "/usr/sbin/sshd"}  # which the PATH of a user may lack
 AS_ROOT = () if os.geteuid() == 0 else ("sudo", "-n")
 
 
