@@ -15,6 +15,7 @@ import logging
 import os
 import pickle
 import platform
+import ssl
 import threading
 import time
 from collections import deque
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from distributed import Client
+from distributed.comm.core import FatalCommClosedError
 from msgspec import Struct, field, structs
 
 from goalseek import disk
@@ -59,12 +61,16 @@ _HINT = "see the workers' own output; goalseek doctor; then run the same command
 
 
 class RemoteWorker(Struct, eq=False):
-    """A worker as its driver knows it; ``problem`` says why it is not used, ``lanes`` are measured on it."""
+    """A worker as its driver knows it; ``problem`` says why it is not used, ``lanes`` are measured on it.
+
+    ``host`` and ``slot`` are of one that is fit.
+    """
 
     address: str
     name: str
     facts: WorkerFacts | None = None
     problem: str = ""
+    host: str = ""
     slot: int = 0
     trees: list[str] = field(default_factory=list)  # that it has
     sent: set[str] = field(default_factory=set)  # digests of verifiers and of lists of hidden files
@@ -230,17 +236,14 @@ class Cluster:
             met = sum(worker.facts is not None or bool(worker.problem) for worker in self._workers.values())
             if not self._problem and met >= max(expected, len(self._workers)):
                 break
-            failure = self._members.failure if self._members else self._problem
+            failure, remedy = self._members.failure if self._members else (self._problem, "goalseek help cluster")
             if failure or time.monotonic() > deadline:
                 why = failure or self._problem or f"{met} of {expected} workers answer"
-                remedy = self._members.remedy if self._members else ""
-                raise GoalseekError(f"parallel.cluster: {why}", remedy + _HINT, StopReason.CLUSTER)
+                raise GoalseekError(f"parallel.cluster: {why}", remedy or _HINT, StopReason.CLUSTER)
             await asyncio.sleep(_GLANCE_SECONDS)
-        if unfit := [worker.line for worker in self._workers.values() if worker.problem]:
-            message = "parallel.cluster: " + "\n".join(unfit)
-            raise GoalseekError(
-                message, "make them alike, or leave them out: goalseek help cluster", StopReason.CLUSTER
-            )
+        if unfit := [worker.line for worker in self._workers.values() if worker.problem and not worker.host]:
+            message, hint = "parallel.cluster: " + "\n".join(unfit), "make them alike, or leave them out"
+            raise GoalseekError(message, f"{hint}: goalseek help cluster", StopReason.CLUSTER)
         self._start(self._keep())
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -264,13 +267,21 @@ class Cluster:
             known = await asyncio.wait_for(self._client.scheduler.ncores(), _PATIENCE_SECONDS)
             self._problem = ""
         except Exception as error:  # of a file, of a connection, or of Dask
-            self._problem = f"no scheduler answers, {self._parallel.cluster}: {error or 'no answer'}"
+            self._problem = self._words(error)
             known = {}
         for address in self._workers.keys() - known.keys():
             self._workers.pop(address).is_gone = True
         for address in known.keys() - self._workers.keys():
             worker = self._workers[address] = RemoteWorker(address, address)
             self._start(self._attend(worker))
+
+    def _words(self, error: Exception) -> str:
+        cause = error.__cause__ or error
+        if isinstance(cause, ssl.SSLError) or isinstance(error, FatalCommClosedError):
+            return f"{self._parallel.cluster}: TLS fails, its certificates are not those of [parallel.tls]: {cause}"
+        if isinstance(error, OSError) and error.filename:
+            return f"{error.filename}: {error.strerror}"
+        return f"no scheduler answers, {self._parallel.cluster}: {error or 'no answer'}"
 
     @property
     def _address(self) -> str:
@@ -280,7 +291,10 @@ class Cluster:
             return self._members.address
         if kind == "tls":
             return self._parallel.cluster
-        address = str(json.loads(expand_path("parallel.cluster", path, self._folder).read_bytes())["address"])
+        try:
+            address = str(json.loads(expand_path("parallel.cluster", path, self._folder).read_bytes())["address"])
+        except (ValueError, LookupError, TypeError):
+            raise ValueError(f"{path} is no scheduler file of Dask") from None
         if not address.startswith("tls://"):
             raise ValueError(f"{path} names {address}: only tls:// is safe from whoever reaches its port")
         return address
@@ -307,12 +321,18 @@ class Cluster:
         """Meets a worker, then renews the lease there until it is gone."""
         try:
             worker.problem = await asyncio.wait_for(self._meet(worker), _OPENING_SECONDS)
+            if worker.problem and not worker.host:
+                self._notes.append(f"a worker of the cluster is not used: {worker.line}")
             while not worker.is_gone and not worker.problem:
                 running = await asyncio.wait_for(self._ask(worker, "renew", tenant=self._tenant), _PATIENCE_SECONDS)
                 if running is None:
                     break  # it was stopped, and has removed what it had
                 worker.running = running
                 await asyncio.sleep(_BEAT_SECONDS)
+            if worker.host and worker.problem:
+                while any(other.host == worker.host and not other.problem for other in self._workers.values()):
+                    await asyncio.sleep(_BEAT_SECONDS)
+                worker.problem = ""  # it is met again
         except Exception as error:  # Dask has many; what remains wrong is seen at the next look
             worker.doing = f"lost: {error or 'no answer'}"
         if not worker.problem:
@@ -338,11 +358,12 @@ class Cluster:
         if (git := git_version()) != facts.git:
             return f"it has git {facts.git}, this machine has {git}"
         if facts.problem:
-            return f"this machine confines programs by {level}: {facts.problem}"
+            return f"it cannot confine programs by {level}, as this machine does: {facts.problem}"
         if facts.missing:
             return f"it does not have {', '.join(facts.missing)}, which scope.share names: it must be at the same path"
-        taken = {other.slot for other in self._workers.values() if other.facts and other.facts.host == facts.host}
+        taken = {other.slot for other in self._workers.values() if other.host == facts.host}
         worker.slot = next(number for number in itertools.count() if number not in taken)
+        worker.host = facts.host  # before the next await: several of a host are met at once
         if worker.slot and self._is_alone:
             return "idle: its host has another worker, and times are measured one at a time"
         values = {"prefix": self._places.prefix, "object_format": self._objects.object_format, "slot": worker.slot}
@@ -430,6 +451,9 @@ class Cluster:
         while True:
             fit = [worker for worker in self._workers.values() if worker.is_fit and worker.facts]
             usable = [one for one in fit if one.facts and asked.machine in (None, one.facts.machine)]
+            for worker in fit:
+                if worker not in usable:
+                    worker.doing = f"not of the baseline's kind of machine: {worker.facts and worker.facts.machine}"
             if usable:
                 best = min(usable, key=cost)
                 for worker in fit:

@@ -17,6 +17,7 @@ from goalseek.cluster.member import LOOPBACK
 from goalseek.manifest.tables import Parallel
 
 _RESTART_SECONDS = 2.0
+_SSH_FAILED = 255  # not the exit code of the program there
 _END_SECONDS = 15.0  # a worker ends its programs first
 # Each reaches the other by a port forwarded on its own loopback: no port is open to a network.
 _SSH = "ssh -T -o BatchMode=yes -o ExitOnForwardFailure=yes -o ServerAliveInterval=5 -o ServerAliveCountMax=3".split()
@@ -32,7 +33,7 @@ class Member:
         self._python = python
         self._process: process.Helper | None = None
         self._began = 0.0
-        self.failure = ""  # what it said when it ended last
+        self.failure = ("", "")  # what it said when it ended last, and what to do
 
     def keep(self, certificates: dict[str, str], scheduler: int, port: int) -> None:
         """Starts it if it does not run, at most every two seconds."""
@@ -70,8 +71,8 @@ class Member:
         if self._process:
             self._ended()
 
-    def _ended(self) -> str:
-        """Gives its last words."""
+    def _ended(self) -> tuple[str, str]:
+        """Its last words, and what to do about them."""
         self.end()
         ended, self._process = self._process, None
         assert ended and ended.stdout and ended.stderr
@@ -79,7 +80,13 @@ class Member:
         printed = ended.stderr.read().decode("utf-8", "replace").strip().splitlines()
         ended.stdout.close()
         ended.stderr.close()
-        return printed[-1] if printed else f"it ended with {code}"
+        remedy = ""
+        if self.host and code == _SSH_FAILED:
+            remedy = f"ssh {self.host} true must succeed without a question, and sshd there allow TCP forwarding"
+        elif self.host:
+            make = f"python3 -m venv ~/goalseek && ~/goalseek/bin/pip install 'goalseek[cluster]=={__version__}'"
+            remedy = f'ssh {self.host} "{make}"; and parallel.python = "~/goalseek/bin/python"'
+        return f"{self.name}: {printed[-1] if printed else f'it ended with {code}'}", remedy
 
 
 class Members:
@@ -102,16 +109,9 @@ class Members:
         return f"tls://{LOOPBACK}:{self._port}"
 
     @property
-    def failure(self) -> str:
-        """Of one that does not start; "" if all do."""
-        return next((f"{one.name}: {one.failure}" for one in (self._scheduler, *self.workers) if one.failure), "")
-
-    @property
-    def remedy(self) -> str:
-        """The line that makes goalseek's environment on a host; "" if all members are here."""
-        make = f"python3 -m venv ~/goalseek && ~/goalseek/bin/pip install 'goalseek[cluster]=={__version__}'"
-        host = self.workers[0].host
-        return f'ssh {host} "{make}", and parallel.python = "~/goalseek/bin/python"; ' if host else ""
+    def failure(self) -> tuple[str, str]:
+        """Of one that does not start, with a remedy; empty if all do."""
+        return next((one.failure for one in (self._scheduler, *self.workers) if one.failure[0]), ("", ""))
 
     def keep(self) -> None:
         own = self.security

@@ -285,7 +285,8 @@ def check_benches(subject: Subject) -> Iterator[Finding]:
 def check_cluster(subject: Subject) -> Iterator[Finding]:
     project, scope = subject.project, subject.config.manifest.scope
     if cluster := project.cluster:
-        yield Finding("good", "; ".join(cluster.lines))
+        none = f"{subject.config.manifest.parallel.cluster}: no worker is there: measurements wait for one"
+        yield Finding("good", "; ".join(cluster.lines)) if cluster.lines else Finding("note", none)
         if scope.hidden or scope.hidden_from:
             text = "the hidden files are on the workers while they measure: whoever runs the cluster can read them"
             yield Finding("note", text, "a cluster of your own, ssh: for example, is read by nobody else")

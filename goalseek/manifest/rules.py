@@ -70,7 +70,11 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
     if parallel.cluster != "none" and parallel.benches > 1:
         yield ("parallel", "benches"), "has no use beside cluster: its workers are the benches"
     if (parallel.tls is None) == parallel.cluster.startswith(("tls://", "file:")):
-        why = "needs [parallel.tls] with ca, cert and key" if parallel.tls is None else "makes certificates of its own"
+        why = (
+            "needs [parallel.tls] with ca, cert and key"
+            if parallel.tls is None
+            else "makes certificates of its own: remove [parallel.tls]"
+        )
         yield ("parallel", "cluster"), f'"{parallel.cluster}" {why}'
 
 
