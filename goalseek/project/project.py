@@ -164,7 +164,10 @@ class Project:
 
     def beat(self) -> None:
         """Every wait calls it about twenty times a second."""
-        self.activity.beat()
+        activity = self.activity
+        if self._clusters and activity.is_shown and activity.picture.workers != (lines := self._clusters[0].lines):
+            activity.show(structs.replace(activity.picture, workers=lines))
+        activity.beat()
         self.pulse()
 
     def pause(self, seconds: float = PAUSE_SECONDS, wait: Callable[[float], object] = time.sleep) -> None:
