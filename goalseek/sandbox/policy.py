@@ -191,8 +191,11 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
 def policy_for(loaded: ManifestFile, location: Location, folder: Path, places: CachePaths) -> SandboxPolicy:
     """Raises GoalseekError if the manifest names a level that does not work."""
     manifest = loaded.manifest
-    own = [location.common_dir, location.git_dir, places.home, loaded.logs.parent, loaded.path]
+    # The folder of all caches: a cluster's workers have theirs there, with hidden files, and so have other climbs.
+    own = [location.common_dir, location.git_dir, places.home.parent, loaded.logs.parent, loaded.path]
     own += [loaded.folder / table.script for table in authors_of(manifest.provider, manifest.search.rotate)]
+    if tls := manifest.parallel.tls:
+        own.append(expand_path("parallel.tls", tls.key, folder))
     if hidden_from := folder_of(folder, manifest):
         own.append(hidden_from.resolve())
     return SandboxPolicy(
