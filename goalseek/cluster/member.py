@@ -40,12 +40,14 @@ async def _serve(asked: dict[str, Any], ended: asyncio.Event) -> None:
     own |= {"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
     if asked["role"] == "scheduler":
         async with Scheduler(**own) as scheduler:
+            scheduler.http_server.stop()  # it answers without a certificate
             print(scheduler.address, flush=True)
             await ended.wait()
         return
     own |= {"contact_address": asked.get("contact"), "death_timeout": 30}
     worker = Worker(asked["scheduler"], name=asked["name"], nthreads=1, memory_limit=0, **own)
     async with worker:
+        worker.http_server.stop()
         print(worker.address, flush=True)
         began = time.monotonic()
         while not ended.is_set() and worker.status.name == "running":
@@ -57,7 +59,7 @@ async def _serve(asked: dict[str, Any], ended: asyncio.Event) -> None:
 
 def main() -> None:
     os.umask(0o077)
-    # No page, no JSON by HTTP: nothing answers but TLS with a certificate.
+    # No page, no JSON by HTTP for a moment either: nothing answers but TLS with a certificate.
     dask.config.set({"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []})
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     asked = json.loads(sys.stdin.readline())
