@@ -6,6 +6,7 @@ A process of its own: no caller of the library may become a subreaper. It ends w
 import contextlib
 import errno
 import functools
+import itertools
 import json
 import os
 import select
@@ -262,13 +263,22 @@ def _decode(latin: str) -> str:
 
 
 def _remove_folder(folder: str) -> None:
+    """Of any depth, and with folders that a program has closed, as disk does, which this interpreter cannot import."""
     import shutil  # takes 5 ms, and few reapers need it
 
-    for above, names, _ in os.walk(folder):
-        for path in (os.path.join(above, name) for name in names):
-            with contextlib.suppress(OSError):
-                if not os.path.islink(path):
-                    os.chmod(path, 0o700)  # a program may have closed its folders
+    numbers, token = itertools.count(), os.urandom(16).hex()
+    with contextlib.suppress(OSError):
+        os.chmod(folder, 0o700)
+        while pending := [entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]:
+            for path in pending:
+                os.chmod(path, 0o700)
+                for entry in os.scandir(path):
+                    if entry.is_dir(follow_symlinks=False):
+                        os.chmod(entry.path, 0o700)
+                        os.rename(entry.path, f"{folder}/{token}{next(numbers)}")
+                    else:
+                        os.unlink(entry.path)
+                os.rmdir(path)
     shutil.rmtree(folder, ignore_errors=True)
 
 
