@@ -7,7 +7,6 @@ removes its folder.
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import pickle
 import re
@@ -28,6 +27,8 @@ from goalseek.errors import GoalseekError
 from goalseek.git.command import git
 from goalseek.git.objects import Entry, Objects
 from goalseek.host import kind_of_host
+from goalseek.humanize import pluralize
+from goalseek.locks import open_lock, try_lock
 from goalseek.manifest.tables import Manifest
 from goalseek.measurement.lane import Lane
 from goalseek.measurement.measure import MeasurementSpec, add_measurement
@@ -43,6 +44,8 @@ PLUGIN = f"goalseek-{__version__}"
 LEASE_SECONDS = 20.0
 _LOOK_SECONDS = 1.0
 _PAUSE_SECONDS = 0.1
+_SENT_BYTES = 64 * 2**20  # of a run folder, to the driver's memory
+_FILE_BYTES = 1024  # that each file takes beside its content
 _NEW_SECONDS = 60.0  # a folder so young may not have its lock yet
 _PRIVATE = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.sharedRepository", "GIT_CONFIG_VALUE_0": "0600"}
 Edits = dict[str, tuple[str, bytes | str] | None]
@@ -84,10 +87,11 @@ class Tenant:
         programs.start()  # from now on the folder goes with this process
         git_dir = home / "objects.git"
         # Two, as one serves one thread: what arrives does not wait for a measurement.
-        self.arriving, objects = (
+        self.arriving, self._objects = (
             Objects(git_dir, git_dir / "objects", object_format, settings=_PRIVATE) for _ in range(2)
         )
-        self.lane = Lane(self.places, objects, programs, slot)
+        self.lane = Lane(self.places, self._objects, programs, slot)
+        self.turn = threading.Lock()  # of its measurement
         self.verifiers: dict[str, PinnedVerifier] = {}
         self.renewed_at = time.monotonic()
         self.is_over = False
@@ -115,24 +119,35 @@ class Tenant:
         )
         made = add_measurement(verifier, spec, evidence, folder)
         run = structs.replace(made.runs[-1], host=os.uname().nodename)
-        files = {path: disk.read_regular(folder, path) for path, _ in disk.list_files(folder)}
+        files, room, unsent = dict[str, bytes](), _SENT_BYTES, 0
+        for path, status in disk.list_files(folder):  # those of the folder itself first
+            if (size := status.st_size + _FILE_BYTES) <= room:
+                files[path] = disk.read_regular(folder, path)
+                room -= size
+            else:
+                unsent += 1
+        if unsent:
+            left_out = f"[{pluralize(unsent, 'file')} left on the worker: more than {_SENT_BYTES // 2**20} MiB]\n"
+            files["verifier.log"] += left_out.encode()
         return structs.replace(made, runs=(*made.runs[:-1], run), machine=kind_of_host()), files
 
     def pause(self) -> None:
         self.lane.programs.pulse()
         time.sleep(_PAUSE_SECONDS)
 
-    def adopt(self, content: bytes) -> PinnedVerifier:
+    def adopt(self, content: bytes, keys: Iterable[Path]) -> PinnedVerifier:
         pinned: PinnedVerifier = pickle.loads(content)
         trees, policy = pinned.trees, pinned.confines
         if trees.hidden_folder:
             trees = structs.replace(trees, hidden_folder=self.home / "hidden")
-        own = {"scratch": self.places.scratch, "kept": self.places.cache, "masked": (*policy.masked, self.home)}
+        masked = (*policy.masked, cache_folder(), *keys)  # other drivers' folders too
+        own = {"scratch": self.places.scratch, "kept": self.places.cache, "masked": masked}
         return structs.replace(pinned, trees=trees, confines=structs.replace(policy, **own))
 
     def close(self) -> None:
-        self.arriving.close()
         self.lane.close()
+        self.arriving.close()
+        self._objects.close()
 
 
 class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
@@ -147,6 +162,8 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
         self._turn = threading.Lock()
         self._running: tuple[str, str] = ("", "")  # tenant and key
         self.renewed_at = time.monotonic()
+        keys = (worker.security.tls_worker_key, worker.security.tls_client_key)
+        self._keys = [Path(key).absolute() for key in keys if key and "\n" not in key]  # else it is the key itself
         worker.handlers["goalseek"] = self.answer
         self._looks = PeriodicCallback(self._end_expired, _LOOK_SECONDS * 1000)
         self._looks.start()
@@ -192,7 +209,7 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
     def do_close(self, tenant: str) -> None:
         if known := self._tenants.pop(tenant, None):
             known.is_over = True
-            with self._turn:
+            with known.turn:  # another driver's measurement may take hours
                 known.close()
 
     def do_file(self, tenant: str, path: str, parts: bytes, is_first: bool, mode: int, time: int) -> None:
@@ -215,7 +232,7 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
 
     def do_verifier(self, tenant: str, digest: str, content: bytes) -> None:
         known = self._tenants[tenant]
-        known.verifiers[digest] = known.adopt(content)
+        known.verifiers[digest] = known.adopt(content, self._keys)
 
     def measure(
         self, key: str, tenant: str, digest: str, bench: BenchName, spec: MeasurementSpec, evidence: Evidence
@@ -225,7 +242,9 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
             try:
                 self._refuse_ended()
                 known = self._tenants[tenant]
-                return known.measure(known.verifiers[digest], bench, spec, evidence)
+                with known.turn:
+                    self._refuse_ended()
+                    return known.measure(known.verifiers[digest], bench, spec, evidence)
             finally:
                 self._running = ("", "")
 
@@ -260,9 +279,10 @@ def git_version() -> str:
 
 def _remove_left(homes: Path) -> None:
     """Folders of workers that were killed together with their reaper: nobody holds their lock."""
-    for lock in homes.glob(f"*/{PROGRAMS_LOCK}"):
-        with contextlib.suppress(OSError), lock.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if time.time() - lock.stat().st_mtime > _NEW_SECONDS:
-                disk.add_own(lock.parent)
-                disk.remove_if_exists(lock.parent)
+    for home in homes.glob("*"):
+        with contextlib.suppress(OSError):
+            if time.time() - home.stat().st_mtime > _NEW_SECONDS:
+                with disk.closing(open_lock(home / PROGRAMS_LOCK)) as lock:
+                    if try_lock(lock):
+                        disk.add_own(home)
+                        disk.remove_if_exists(home)
