@@ -78,6 +78,7 @@ class Project:
         self.baton: Baton | None = None  # set if several threads work on it
         self.login_holders: defaultdict[str, list[int]] = defaultdict(list)  # iterations by the path of a login file
         self._provider = ProviderChoice(table)
+        self._parallel = loaded.manifest.parallel  # of the cluster: a change of it is for the next command
         self._clusters: list[Cluster] = []  # none or one, opened by the first that asks
         self.inodes = {path: path.stat().st_ino for path in (repository.own, loaded.logs) if path.exists()}
         self.pulse: Callable[[], None] = lambda: None  # every wait calls it
@@ -148,7 +149,7 @@ class Project:
     @property
     def cluster(self) -> Cluster | None:
         """None if this machine's benches measure. Raises GoalseekError, ``cluster``, if it cannot be used."""
-        parallel = self.loaded.manifest.parallel
+        parallel = self._parallel
         if not self._clusters and parallel.cluster != "none":
             try:
                 from goalseek.cluster.cluster import Cluster
@@ -273,6 +274,8 @@ class Project:
             message = f"the baseline was measured on another kind of machine: {machine}; this one: {kind_of_host()}"
             hint = "goalseek baseline measures it here; or set metric.portable = true"
             raise GoalseekError(message, hint, StopReason.CLUSTER)
+        if machine and evidence.runs and evidence.runs[-1].host not in (None, os.uname().nodename):
+            return Evidence()  # a comparison that a worker began on another host begins again
         return add_measurement(verifier, spec, evidence, folder)
 
     def show(self, status: str, iteration: int | None, phase: str | None, **fields: Any) -> None:
