@@ -274,7 +274,8 @@ class Project:
             message = f"the baseline was measured on another kind of machine: {machine}; this one: {kind_of_host()}"
             hint = "goalseek baseline measures it here; or set metric.portable = true"
             raise GoalseekError(message, hint, StopReason.CLUSTER)
-        if machine and evidence.runs and evidence.runs[-1].host not in (None, os.uname().nodename):
+        is_portable = config.manifest.metric.portable
+        if evidence.runs and evidence.runs[-1].host not in (None, os.uname().nodename) and not is_portable:
             return Evidence()  # a comparison that a worker began on another host begins again
         return add_measurement(verifier, spec, evidence, folder)
 
