@@ -285,4 +285,4 @@ def _remove_left(homes: Path) -> None:
                 with disk.closing(open_lock(home / PROGRAMS_LOCK)) as lock:
                     if try_lock(lock):
                         disk.add_own(home)
-                        disk.remove_if_exists(home)
+                        disk.remove_own(home)
