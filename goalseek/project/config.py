@@ -189,6 +189,7 @@ class ConfigReader:
             links,
             mounts,
             *([listing] if listing else []),
+            *([manifest.parallel.tls.key] if manifest.parallel.tls else []),
             *(["nothing tracked stands in its place"] if links else []),
         )
         return short_digest(to_line(lists))

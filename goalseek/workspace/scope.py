@@ -207,7 +207,7 @@ def manifest_scope(loaded: ManifestFile, manifest: Manifest, prefix: str, hidden
     read_only = [_file(manifest.project.program or "program.md")]
     read_only += _folder(manifest.provider.prompts) if manifest.provider else []
     own += [_file(cheat.patch) for cheat in manifest.cheat]
-    own += [_file(tls.key)] if (tls := loaded.manifest.parallel.tls) else []
+    own += [_file(tls.key)] if (tls := manifest.parallel.tls) else []
     return build_scope(prefix, manifest.scope, own, read_only, (item.path for item in hidden_from))
 
 
