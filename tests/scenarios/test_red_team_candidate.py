@@ -150,7 +150,9 @@ def prepared(mode: str, make_project: Projects, folder: Path, home: Path) -> Ite
         remove_tree(home / "cache")  # where it went wrong, it is deeper than others can remove
 
 
-def play(project: Project, mode: str, descriptor: int) -> tuple[dict[str, list[dict[str, Any]]], dict[str, str]]:
+def play(
+    project: Project, mode: str, cluster: str, descriptor: int
+) -> tuple[dict[str, list[dict[str, Any]]], dict[str, str]]:
     """Plays every attack in one climb; gives by attack its records (and what came after it), and what was printed."""
     python = ".venv/bin/python"
     project.set_manifest(
@@ -173,6 +175,7 @@ def play(project: Project, mode: str, descriptor: int) -> tuple[dict[str, list[d
             ],
             "limits": {"stagnation": "none", "failures": "none"},
             "sandbox": {"mode": mode},
+            "parallel": {"cluster": cluster},
         }
     )
     project.commit("the manifest")
@@ -189,13 +192,14 @@ def play(project: Project, mode: str, descriptor: int) -> tuple[dict[str, list[d
     return records, printed
 
 
-@pytest.mark.parametrize("mode", levels(*LEVELS))
+@pytest.mark.parametrize("mode", levels(*LEVELS, "bubblewrap on a worker"))
 def test_candidate_code_gets_what_the_level_lets_through_and_no_more(
     mode: str, make_project: Projects, tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    mode, _, on_worker = mode.partition(" ")
     monkeypatch.setenv("USERS_TOKEN", "mine")
     with prepared(mode, make_project, tmp_path, isolated) as (project, places, descriptor):
-        records, printed = play(project, mode, descriptor)
+        records, printed = play(project, mode, "local:1" if on_worker else "none", descriptor)
         places["secret"] = (project.top / ".git/goalseek/demo/secret").read_bytes().hex()
 
         def succeeded(attack: Attack) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from needs import install_line, why_missing
 
-NEED_OF_LEVEL = {"bubblewrap": "bwrap", "landlock": "landlock"}
+NEED_OF_LEVEL = {"bubblewrap": "bwrap", "bubblewrap on a worker": "bwrap", "landlock": "landlock"}
 ALLOWED = {"root": "an ordinary user runs the suite too", "mount": "in most containers not even root may mount"}
 
 
