@@ -446,7 +446,7 @@ class Cluster:
         host = runs[-1].host if runs else None
 
         def cost(worker: RemoteWorker) -> tuple[bool, bool, bool, int, bool]:
-            is_new, others = lane not in worker.lanes, len(worker.lanes - {lane})
+            is_new, others = lane not in worker.lanes, sum(one.is_held for one in worker.lanes - {lane})
             is_other_host = worker.facts is not None and host not in (None, worker.facts.host)
             return worker.address in asked.avoided, is_other_host, bool(runs) and is_new, others, is_new
 

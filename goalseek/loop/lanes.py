@@ -24,7 +24,7 @@ _LEAST_SECONDS = 10.0  # before that, an average says little
 
 
 class Resource:
-    """Lanes of one kind, each held by one iteration at a time."""
+    """Lanes of one kind, each held by one iteration at a time; ``count`` of them at once, at most all of them."""
 
     def __init__(self, name: str, baton: Baton, lanes: Sequence[Lane]) -> None:
         self.name = name
@@ -32,31 +32,36 @@ class Resource:
         self._baton = baton
         self._free = [*lanes]
         self.count = len(lanes)
+        self.in_use = 0
+
+    @property
+    def lanes(self) -> int:
+        return self.in_use + len(self._free)
 
     @property
     def is_free(self) -> bool:
         """Whether a newcomer gets a lane at once."""
-        return len(self._free) > len(self.waiting)
-
-    @property
-    def in_use(self) -> int:
-        return self.count - len(self._free)
+        return self.count - self.in_use > len(self.waiting)
 
     def acquire(self, iteration: int, pause: Callable[[], None]) -> Lane:
         """Wait for a free lane, calling ``pause`` meanwhile; its exception ends the wait."""
         self.waiting.add(iteration)
         try:
-            self._baton.wait_until(lambda: bool(self._free) and iteration == min(self.waiting), pause)
-            return self._free.pop(0)
+            self._baton.wait_until(lambda: self.in_use < self.count and iteration == min(self.waiting), pause)
+            self.in_use += 1
+            lane = self._free.pop(0)
+            lane.is_held = True
+            return lane
         finally:
             self.waiting.discard(iteration)
             self._baton.notice()
 
-    def remove_free(self) -> None:
-        self._free.pop()
-        self.count -= 1
-
     def release(self, lane: Lane) -> None:
+        self.in_use -= 1
+        lane.is_held = False
+        self.add(lane)
+
+    def add(self, lane: Lane) -> None:
         self._free.append(lane)
         self._baton.notice()
 
@@ -100,7 +105,7 @@ class Balance:
         if all(slot.in_use for slot in self._slots) and (self._seconds or self._bench.in_use):
             self._seconds += now - before  # else benches idle because nothing more may begin
             self._waited += (now - before) * len(self._bench.waiting)
-            self._idle += (now - before) * (self._bench.count - self._bench.in_use)
+            self._idle += (now - before) * max(self._bench.count - self._bench.in_use, 0)
 
     def __str__(self) -> str:
         """A sentence with a remedy; "" if neither side waits much."""
@@ -144,14 +149,11 @@ class LanePool:
         self.add_slots(agents)
 
     def set_benches(self, count: int) -> None:
-        """Add lanes, or remove those that nobody holds."""
-        while self.bench.count < count:
-            number = self.bench.count
+        """Of fewer than before, those that are held go on; a lane that is too many waits until it is needed again."""
+        self.bench.count = count
+        for number in range(self.bench.lanes, count):
             self._lanes.append(self._project.add_lane(f"bench-{number}", number))
-            self.bench.count += 1
-            self.bench.release(self._lanes[-1])
-        while self.bench.count > count and self.bench.is_free:
-            self.bench.remove_free()
+            self.bench.add(self._lanes[-1])
 
     @property
     def setting(self) -> tuple[int | None, str | None]:

@@ -112,6 +112,8 @@ class Queue:
         owed = self._owed[0][0] if self._owed else None
         waiting = self._invocation.next_try([one.trial for one in self._open])
         trial = owed.trial if owed else waiting
+        if self._project.cluster and not self._pool.is_serial:
+            self._pool.set_benches(self._project.cluster.count)  # workers join and leave
         capacity = self._agents + self._pool.bench.count
         # With one agent and one bench, iterations left by several end in lanes of their own.
         is_over = capacity == 2 and not self._pool.is_serial and not owed
@@ -131,8 +133,6 @@ class Queue:
         if config is None:
             return False
         self._agents, benches = _sizes(self._invocation, config)
-        if self._project.cluster and not self._pool.is_serial:
-            self._pool.set_benches(benches)  # workers join and leave
         if benches != self._pool.bench.count or (self._pool.is_serial and self._agents > 1):
             return False  # another queue begins once this one is empty
         self._pool.add_slots(self._agents + bool(trial))

@@ -20,6 +20,7 @@ class Lane:
         self.programs = programs
         self.policy: tuple[ManifestFile, SandboxPolicy] | None = None  # with the manifest that it was made from
         self.slot = slot  # the number of its bench
+        self.is_held = False  # by an iteration of several
         self.announce: TreeUpdateContext = contextlib.nullcontext
         self._objects = objects
         self._plan_key: tuple[object, ...] = ()

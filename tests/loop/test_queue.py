@@ -238,7 +238,7 @@ def test_packing_while_candidates_are_under_way_loses_nothing(tmp_path: Path, mo
 
 
 def test_the_side_that_waits_is_named_by_its_average_while_every_slot_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, lane = SimpleNamespace(monotonic=lambda: 0.0), cast(Lane, None)
+    clock, lane = SimpleNamespace(monotonic=lambda: 0.0), cast(Lane, SimpleNamespace())
     monkeypatch.setattr(lanes, "time", clock)
     with Baton() as baton:
         slots = [lanes.Resource("a slot", baton, [lane]) for _ in range(2)]
