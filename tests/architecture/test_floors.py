@@ -16,7 +16,7 @@ from source import Module, Source, build, circles
 CHECKOUT = Path(__file__).parents[2]
 STARTERS = ("process", "sandbox.reaper")  # the latter is a program of its own
 STARTING = ("system", "popen", "fork", "forkpty", "execv", "execve", "execvp", "posix_spawn", "posix_spawnp", "spawnv")
-SLOW = {"pydantic", "git", "rich", "jmespath", "optuna"}
+SLOW = {"pydantic", "git", "rich", "jmespath", "optuna", "dask", "distributed"}
 AT_RUN_TIME = ("statement", "relative", "string")
 MODULES_OF_A_FLOOR = 15
 

@@ -38,7 +38,7 @@ def test_a_look_imports_little_and_starts_few_programs(climbed: Project, tmp_pat
 @pytest.mark.slow
 def test_pydantic_checks_a_changed_manifest_and_is_not_loaded_for_another(climbed: Project) -> None:
     for command in ("status", "iterate -n 1", "doctor"):
-        assert "pydantic" not in modules_loaded(climbed, *command.split())
+        assert not {"pydantic", "distributed"} & modules_loaded(climbed, *command.split())  # there is no cluster
     climbed.manifest.write_text(f"{climbed.manifest.read_text()}\n# as it is\n")
     assert "pydantic" in modules_loaded(climbed, "status")
     assert "pydantic" not in modules_loaded(climbed, "status")
