@@ -19,11 +19,12 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
 from distributed import Client
+from distributed.client import FutureCancelledError
 from distributed.comm.core import FatalCommClosedError
 from msgspec import Struct, field, structs
 
@@ -31,7 +32,7 @@ from goalseek import disk
 from goalseek._version import __version__
 from goalseek.cluster.member import security_of
 from goalseek.cluster.members import Members
-from goalseek.cluster.worker import Edits, MeasuringPlugin, PinnedVerifier, WorkerFacts, git_version, measure
+from goalseek.cluster.worker import Edits, PinnedVerifier, WorkerFacts, git_version, install, measure
 from goalseek.errors import GoalseekError
 from goalseek.git.objects import Objects
 from goalseek.git.paths import SUBMODULE
@@ -62,13 +63,15 @@ _HINT = "see the workers' own output; goalseek doctor; then run the same command
 
 
 class RemoteWorker(Struct, eq=False):
-    """A worker as its driver knows it; ``problem`` says why it is not used, ``lanes`` are measured on it.
+    """A worker as its driver knows it, until it is lost; ``problem`` says why it is not used.
 
-    ``host`` and ``slot`` are of one that is fit.
+    ``host`` and ``slot`` are of one that is fit. ``lanes`` are measured on it, and ``tasks`` are its measurements, in
+    order: the key of each, and what it is.
     """
 
     address: str
     name: str
+    tenant: str  # what the driver is called there: another name after a loss
     facts: WorkerFacts | None = None
     problem: str = ""
     host: str = ""
@@ -76,18 +79,30 @@ class RemoteWorker(Struct, eq=False):
     trees: list[str] = field(default_factory=list)  # that it has
     sent: set[str] = field(default_factory=set)  # digests of verifiers and of lists of hidden files
     lanes: set[Lane] = field(default_factory=set)
-    running: str = ""  # the key of this driver's measurement at work
-    doing: str = ""
-    is_gone: bool = False
+    tasks: dict[str, str] = field(default_factory=dict)
+    running: str = ""  # the key of any driver's measurement at work
+    doing: str = ""  # while none of them is at work
+    lost: str = ""  # why it is gone
+    is_blamed: bool = True  # not the scheduler, which went first
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # of what is sent
 
     @property
     def is_fit(self) -> bool:
-        return not self.is_gone and not self.problem and self.facts is not None
+        return not self.lost and not self.problem and self.facts is not None
+
+    @property
+    def at_work(self) -> str:
+        """The key of the measurement that its loss is the fault of, "" for none."""
+        return self.running or next(iter(self.tasks), "")
+
+    def forget(self, key: str) -> None:
+        self.tasks.pop(key, None)
+        self.running = "" if self.running == key else self.running
 
     @property
     def line(self) -> str:
-        return f"{self.name}: {self.problem or self.doing or ('idle' if self.is_fit else 'does not answer')}"
+        doing = self.tasks.get(self.at_work) or ("busy for another climb" if self.at_work else self.doing or "idle")
+        return f"{self.name}: {self.problem or (doing if self.is_fit else 'does not answer')}"
 
 
 class Asked(Struct, eq=False):
@@ -139,10 +154,11 @@ class Cluster:
         self._members = Members(parallel) if parallel.cluster.startswith(("local:", "ssh:")) else None
         self._client: Client | None = None
         self._workers: dict[str, RemoteWorker] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._numbers = itertools.count()
         self._problem = ""
         self._notes = deque[str]()
-        self._reading = asyncio.Lock()
+        self._reading = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="cluster", daemon=True)
         self._thread.start()
@@ -238,6 +254,8 @@ class Cluster:
             if not self._problem and met >= max(expected, len(self._workers)):
                 break
             failure, remedy = self._members.failure if self._members else (self._problem, "goalseek help cluster")
+            if time.monotonic() > deadline and not failure and any(one.is_fit for one in self._workers.values()):
+                break  # one is stopped, say
             if failure or time.monotonic() > deadline:
                 why = failure or self._problem or f"{met} of {expected} workers answer"
                 raise GoalseekError(f"parallel.cluster: {why}", remedy or _HINT, StopReason.CLUSTER)
@@ -247,10 +265,11 @@ class Cluster:
             raise GoalseekError(message, f"{hint}: goalseek help cluster", StopReason.CLUSTER)
         self._start(self._keep())
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, Answer]) -> asyncio.Task[Answer]:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _keep(self) -> None:
         while True:
@@ -271,9 +290,11 @@ class Cluster:
             self._problem = self._words(error)
             known = {}
         for address in self._workers.keys() - known.keys():
-            self._workers.pop(address).is_gone = True
+            worker = self._workers.pop(address)
+            worker.lost, worker.is_blamed = self._problem or "it has left the cluster", not self._problem
         for address in known.keys() - self._workers.keys():
-            worker = self._workers[address] = RemoteWorker(address, address)
+            tenant = f"{self._tenant}-{next(self._numbers)}"
+            worker = self._workers[address] = RemoteWorker(address, address, tenant)
             self._start(self._attend(worker))
 
     def _words(self, error: Exception) -> str:
@@ -325,21 +346,17 @@ class Cluster:
             worker.problem = await asyncio.wait_for(self._meet(worker), _OPENING_SECONDS)
             if worker.problem and not worker.host:
                 self._notes.append(f"a worker of the cluster is not used: {worker.line}")
-            while not worker.is_gone and not worker.problem:
-                running = await asyncio.wait_for(self._ask(worker, "renew", tenant=self._tenant), _PATIENCE_SECONDS)
-                if running is None:
-                    break  # it was stopped, and has removed what it had
-                worker.running = running
+            while not worker.lost and not worker.problem:
+                worker.running = await asyncio.wait_for(self._ask(worker, "renew"), _PATIENCE_SECONDS)
                 await asyncio.sleep(_BEAT_SECONDS)
             if worker.host and worker.problem:
                 while any(other.host == worker.host and not other.problem for other in self._workers.values()):
                     await asyncio.sleep(_BEAT_SECONDS)
                 worker.problem = ""  # it is met again
         except Exception as error:  # Dask has many; what remains wrong is seen at the next look
-            worker.doing = f"lost: {error or 'no answer'}"
-        if not worker.problem:
-            worker.is_gone = True
-            self._workers.pop(worker.address, None)
+            worker.lost = worker.lost or str(error) or "it does not answer"
+        if not worker.problem and self._workers.get(worker.address) is worker:
+            del self._workers[worker.address]
 
     async def _meet(self, worker: RemoteWorker) -> str:
         """Why it cannot be used; "" if it can."""
@@ -354,7 +371,7 @@ class Cluster:
         pythons = await client.run(platform.python_version_tuple, workers=here)
         if (python := tuple(pythons[worker.address][:2])) != (own := platform.python_version_tuple()[:2]):
             return f"it has Python {'.'.join(python)}, this machine has {'.'.join(own)}"
-        await client.register_plugin(MeasuringPlugin())
+        await client.run(install, workers=here)  # a client's own way waits for all workers, stopped ones too
         policy, level = self._confines, self._confines.level.name
         facts = await self._ask(worker, "describe", mode=level, shares=tuple(map(str, policy.shared)))
         if (git := git_version()) != facts.git:
@@ -369,70 +386,77 @@ class Cluster:
         if worker.slot and self._is_alone:
             return "idle: its host has another worker, and times are measured one at a time"
         values = {"prefix": self._places.prefix, "object_format": self._objects.object_format, "slot": worker.slot}
-        await self._ask(worker, "open", tenant=self._tenant, **values)
+        await self._ask(worker, "open", **values)
         worker.facts = facts
         return ""
 
     async def _ask(self, worker: RemoteWorker, do: str, **values: Any) -> Any:
         """Over a connection to the worker itself, which no scheduler reads."""
         assert self._client
-        return pickle.loads(await self._client.rpc(worker.address).goalseek(do=do, values=pickle.dumps(values)))
+        values_of = pickle.dumps({"tenant": worker.tenant, **values})
+        return pickle.loads(await self._client.rpc(worker.address).goalseek(do=do, values=values_of))
 
     async def _measure(self, asked: Asked) -> tuple[Evidence, dict[str, bytes]] | None:
         """None if the comparison has to begin again on another host."""
-        attempts: dict[asyncio.Task[Any], tuple[RemoteWorker, Any]] = {}
-        runs, role = asked.evidence.runs, asked.spec.role or asked.spec.side
+        attempts: dict[asyncio.Task[Any], tuple[RemoteWorker, str]] = {}
+        runs = asked.evidence.runs
         made: tuple[Evidence, dict[str, bytes]] | None = None
         try:
-            for attempt in itertools.count(1):
+            for number in itertools.count(1):
                 worker = await self._place(asked)
-                assert worker.facts and self._client
+                assert worker.facts
                 if runs and runs[-1].host != worker.facts.host and not asked.is_portable:
                     return None
-                key = f"{asked.key}-{attempt}-{self._tenant[-8:]}"
+                key = f"{asked.key}-{number}-{self._tenant[-8:]}"
+                attempts[self._start(self._attempt(worker, asked, key))] = worker, key
                 try:
-                    digest = await self._supply(worker, asked)
-                    values = (self._tenant, digest, asked.bench, asked.spec, asked.evidence)
-                    bound = {"workers": [worker.address], "pure": False, "retries": 0}
-                    future = self._client.submit(measure, *values, key=key, **bound)
-                    attempts[asyncio.ensure_future(future.result())] = worker, future
-                    since = format_moment()
-                    worker.doing = f"iteration {asked.spec.iteration}, run {len(runs) + 1}, the {role}, since {since}"
                     made = await self._first(worker, attempts)
                     return made
-                except (Exception, asyncio.CancelledError) as error:
-                    is_cancelled = (own := asyncio.current_task()) is not None and own.cancelling()
-                    if is_cancelled or (isinstance(error, GoalseekError) and error.stop_reason in _OF_DRIVER):
+                except Exception as error:
+                    if isinstance(error, GoalseekError) and error.stop_reason in _OF_DRIVER:
                         raise
+                    await asyncio.sleep(2 * _BEAT_SECONDS)  # until it is known whether the worker is lost
                     self._note_lost(asked, worker, key, error)
+                    worker.forget("" if worker.lost else key)
             raise AssertionError
         finally:
-            for task, (worker, future) in attempts.items():
-                worker.doing = ""
-                if made and not task.done():
-                    self._notes.append(
-                        f"{asked.key} has its answer: that of {worker.name} would be a second one, dropped"
-                    )
+            for task, (worker, key) in attempts.items():
+                worker.forget(key)
+                if task.done() and not (task.cancelled() or task.exception()) and task.result() is not made:
+                    self._notes.append(f"{asked.key} has its answer: a second one, of {worker.name}, is dropped")
                 task.cancel()
-                future.release()
 
-    async def _first(self, worker: RemoteWorker, attempts: Collection[asyncio.Task[Any]]) -> Any:
+    async def _attempt(self, worker: RemoteWorker, asked: Asked, key: str) -> Any:
+        run, role = len(asked.evidence.runs) + 1, asked.spec.role or asked.spec.side
+        worker.tasks[key] = f"iteration {asked.spec.iteration}, run {run}, the {role}, since {format_moment()}"
+        digest = await self._supply(worker, asked)
+        assert self._client
+        values = (worker.tenant, digest, asked.bench, asked.spec, asked.evidence)
+        bound = {"workers": [worker.address], "pure": False, "retries": 0}
+        future = self._client.submit(measure, *values, key=key, **bound)
+        try:
+            return await future.result()
+        finally:
+            future.release()
+
+    async def _first(self, worker: RemoteWorker, attempts: dict[asyncio.Task[Any], Any]) -> Any:
         """The first answer of any attempt. Raises what the last one raised, ConnectionError for a lost worker."""
         *_, last = attempts
         while True:
-            await asyncio.wait(attempts, timeout=_BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            for task in attempts:
-                if task.done() and (task is last or not (task.cancelled() or task.exception())):
+            done, _ = await asyncio.wait(attempts, timeout=_BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                if task is last or not (task.cancelled() or task.exception()):
                     return task.result()
-            if worker.is_gone:
-                raise ConnectionError("lost")
+                del attempts[task]
+            if worker.lost:
+                raise ConnectionError(worker.lost)
 
-    def _note_lost(self, asked: Asked, worker: RemoteWorker, key: str, error: BaseException) -> None:
+    def _note_lost(self, asked: Asked, worker: RemoteWorker, key: str, error: Exception) -> None:
         """Raises GoalseekError if this measurement was lost too often, unless others were to blame."""
         asked.avoided.add(worker.address)
         why = f"{worker.name}: {error or type(error).__name__}"
-        is_shared = worker.running not in ("", key)  # another one was at work there
-        if self._problem or is_shared or self._client is None or self._client.status != "running":
+        is_shared = worker.lost and worker.at_work not in ("", key)  # another one was at work there
+        if is_shared or self._problem or not worker.is_blamed or type(error) is FutureCancelledError:
             return
         asked.lost.append(why)
         if len(asked.lost) == _ATTEMPTS:
@@ -454,9 +478,9 @@ class Cluster:
             fit = [worker for worker in self._workers.values() if worker.is_fit and worker.facts]
             usable = [one for one in fit if one.facts and asked.machine in (None, one.facts.machine)]
             for worker in fit:
-                if worker not in usable:
-                    worker.doing = f"not of the baseline's kind of machine: {worker.facts and worker.facts.machine}"
-            if usable:
+                unlike = f"not of the baseline's kind of machine: {worker.facts and worker.facts.machine}"
+                worker.doing = "" if worker in usable else unlike
+            if usable and self._client and self._client.status == "running":
                 best = min(usable, key=cost)
                 for worker in fit:
                     worker.lanes.discard(lane)
@@ -473,14 +497,14 @@ class Cluster:
     async def _supply(self, worker: RemoteWorker, asked: Asked) -> str:
         """Send what the worker lacks: trees, hidden files, the pinned verifier, whose digest it gives."""
         content, trees = pickle.dumps(asked.pinned), asked.pinned.trees
-        digest, of_hidden, own = hashlib.sha256(content).hexdigest(), digest_of(trees.hidden_from), self._tenant
+        digest, of_hidden = hashlib.sha256(content).hexdigest(), digest_of(trees.hidden_from)
         async with worker.turn:
             for tree in (asked.pinned.baseline_tree, asked.spec.tree):
                 if tree in worker.trees:
                     continue
                 if worker.trees:
                     edits = await self._read(self._edits, worker.trees[-1], tree)
-                    await self._ask(worker, "tree", tenant=own, before=worker.trees[-1], tree=tree, edits=edits)
+                    await self._ask(worker, "tree", before=worker.trees[-1], tree=tree, edits=edits)
                 else:
                     for file in await self._read(self._pack, tree):
                         await self._send(worker, file, f"objects.git/objects/pack/{file.name}", 0o400)
@@ -490,7 +514,7 @@ class Cluster:
                     mode = 0o700 if item.kind == "program" else 0o600
                     await self._send(worker, trees.hidden_folder / item.path, f"hidden/{item.path}", mode)
             if digest not in worker.sent:
-                await self._ask(worker, "verifier", tenant=own, digest=digest, content=content)
+                await self._ask(worker, "verifier", digest=digest, content=content)
             worker.sent |= {digest, of_hidden}
         return digest
 
@@ -498,9 +522,9 @@ class Cluster:
         with disk.open_regular(file.parent, file.name, is_ours=False) as opened:
             facts = {"path": path, "mode": mode, "time": os.fstat(opened.fileno()).st_mtime_ns}
             parts = opened.read(_PART_BYTES)
-            await self._ask(worker, "file", tenant=self._tenant, parts=parts, is_first=True, **facts)
+            await self._ask(worker, "file", parts=parts, is_first=True, **facts)
             while parts := opened.read(_PART_BYTES):
-                await self._ask(worker, "file", tenant=self._tenant, parts=parts, is_first=False, **facts)
+                await self._ask(worker, "file", parts=parts, is_first=False, **facts)
 
     def _pack(self, tree: str) -> list[Path]:
         """All objects of a tree; the index last, as git looks for that."""
@@ -515,9 +539,13 @@ class Cluster:
             disk.remove_if_exists(file)
 
     async def _read(self, read: Callable[..., Answer], *values: Any) -> Answer:
-        """In another thread, one at a time: the processes of git serve one."""
-        async with self._reading:
-            return await asyncio.to_thread(read, *values)
+        """In another thread, one at a time, also after this wait was cancelled: the processes of git serve one."""
+
+        def read_alone() -> Answer:
+            with self._reading:
+                return read(*values)
+
+        return await asyncio.to_thread(read_alone)
 
     def _edits(self, before: str, tree: str) -> Edits:
         edits: Edits = {}
@@ -529,13 +557,14 @@ class Cluster:
         return edits
 
     async def _leave(self) -> None:
-        for task in self._tasks:
+        for task in (leaving := [*self._tasks]):
             task.cancel()
+        await asyncio.wait(leaving, timeout=_BEAT_SECONDS) if leaving else None
         if self._client and self._client.status == "running":
             fit = [worker for worker in self._workers.values() if worker.is_fit]
-            leaving = (self._ask(worker, "close", tenant=self._tenant) for worker in fit)
+            closing = (self._ask(worker, "close") for worker in fit)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.gather(*leaving, return_exceptions=True), _PATIENCE_SECONDS / 2)
+                await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), _PATIENCE_SECONDS / 2)
         if self._client:
             await self._client.close(timeout=0)
 

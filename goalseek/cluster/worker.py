@@ -153,9 +153,6 @@ class Tenant:
 class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
     """Answers drivers, and ends what the scheduler cancels or whose driver is gone; measures one tree at a time."""
 
-    name = PLUGIN
-    idempotent = True  # another driver has registered it, and its tenant stays
-
     def setup(self, worker: Worker) -> None:
         self._tenants: dict[str, Tenant] = {}
         self._cancelled: set[str] = set()
@@ -184,7 +181,7 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
         request: Callable[..., Any] = getattr(self, f"do_{do}")
         return pickle.dumps(await asyncio.to_thread(request, **pickle.loads(values)))
 
-    def do_describe(self, mode: Mode, shares: Iterable[str]) -> WorkerFacts:
+    def do_describe(self, tenant: str, mode: Mode, shares: Iterable[str]) -> WorkerFacts:
         level, problem = "", ""
         try:
             level = probe(mode).name
@@ -193,12 +190,10 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
         missing = tuple(path for path in shares if not os.path.exists(path))
         return WorkerFacts(os.uname().nodename, kind_of_host(), git_version(), level, problem, missing)
 
-    def do_renew(self, tenant: str) -> str | None:
-        """The key of its measurement at work, "" for none; None if the tenant is not known, or not any more."""
-        if (known := self._tenants.get(tenant)) is None:
-            return None
-        self.renewed_at = known.renewed_at = time.monotonic()
-        return self._running[1] if self._running[0] == tenant else ""
+    def do_renew(self, tenant: str) -> str:
+        """The key of the measurement at work, "" for none. Raises KeyError if the worker was stopped for too long."""
+        self.renewed_at = self._tenants[tenant].renewed_at = time.monotonic()
+        return self._running[1]
 
     def do_open(self, tenant: str, prefix: str, object_format: str, slot: int) -> None:
         homes = cache_folder() / "cluster"
@@ -258,6 +253,11 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
         oldest = time.monotonic() - LEASE_SECONDS
         for name in [name for name, tenant in self._tenants.items() if tenant.renewed_at < oldest]:
             threading.Thread(target=self.do_close, args=(name,)).start()
+
+
+async def install(dask_worker: Worker) -> None:
+    if PLUGIN not in dask_worker.plugins:  # else another driver has, and its tenants stay
+        await dask_worker.plugin_add(plugin=MeasuringPlugin(), name=PLUGIN)
 
 
 def measure(
