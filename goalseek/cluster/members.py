@@ -52,9 +52,9 @@ class Member:
                 forwarded = _free_port()  # of its own: the host may be this machine
                 forwards += [option, f"{LOOPBACK}:{forwarded}:{LOOPBACK}:{to}"]
                 asked[name] = f"tls://{LOOPBACK}:{forwarded}"
-            # ~ of a path is the other host's.
-            python = self._python if self._python.startswith("~/") else shlex.quote(self._python)
-            command = [*_SSH, *forwards, self.host, f"exec {python} -m goalseek.cluster.member"]
+            home = "~/" if self._python.startswith("~/") else ""  # the other host's
+            python = home + shlex.quote(self._python.removeprefix(home))
+            command = [*_SSH, *forwards, "--", self.host, f"exec {python} -m goalseek.cluster.member"]
         self._process = process.start_batch(command, os.environ)
         assert self._process.stdin
         with contextlib.suppress(BrokenPipeError):

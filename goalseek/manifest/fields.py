@@ -143,9 +143,9 @@ def _is_address(text: Any) -> bool:
 
 
 def _cluster(text: Any) -> Any:
-    if not isinstance(text, str) or re.fullmatch(
-        r"none|local:[1-9]\d?|tls://[^\s/]+:\d+|file:\S+|ssh:[^\s,]+(,[^\s,]+)*", text
-    ):
+    host = r"(?!-)[^\s,'\"`$\\;&<>|(){}]+"  # as ssh has it; another would be an option, or words for a shell
+    kinds = rf"none|local:[1-9]\d?|tls://[^\s/]+:\d+|file:\S+|ssh:{host}(,{host})*"
+    if not isinstance(text, str) or re.fullmatch(kinds, text):
         return text
     if text.startswith("tcp://"):
         why = "over plain tcp, a scheduler runs Python for whoever reaches its port, an agent with the network included"

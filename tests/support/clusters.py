@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import goalseek
 from pages import GUIDE, block_with
 from project import home, until
 from recipes import put_on_path
+
+import goalseek
 
 LOOPBACK = "127.0.0.1"
 PAGE = GUIDE / "cluster.md"
