@@ -141,7 +141,8 @@ class Cluster:
         is_alone: bool,
         note: Callable[[str], None],
     ) -> None:
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what it says is said here, in words
+        for logger in ("distributed", "distributed.client", "tornado.application"):  # what they say is said here
+            logging.getLogger(logger).setLevel(logging.CRITICAL)
         self._parallel = parallel
         self._folder = folder
         self._places = places

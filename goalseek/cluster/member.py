@@ -61,7 +61,7 @@ def main() -> None:
     os.umask(0o077)
     # No page, no JSON by HTTP for a moment either: nothing answers but TLS with a certificate.
     dask.config.set({"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []})
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    logging.disable()  # nobody reads the pipe before the end: it would fill, and stop this process
     asked = json.loads(sys.stdin.readline())
 
     async def run() -> None:
