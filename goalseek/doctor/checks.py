@@ -15,6 +15,7 @@ from goalseek.disk import recreate_folder
 from goalseek.doctor import diagnose, isolation, project_checks
 from goalseek.doctor.project_checks import Subject
 from goalseek.errors import GoalseekError, Rejected
+from goalseek.evaluation.compare import Revision, refuse_other_ruler
 from goalseek.git import ignore, paths
 from goalseek.git.objects import Entry
 from goalseek.git.repository import Repository
@@ -376,3 +377,16 @@ def check_fit(subject: Subject, places: Sequence[str] = ()) -> None:
                 raise GoalseekError(finding.text, finding.remedy)
             if finding.level != "good":
                 subject.project.watch.on_note(loading.with_manifest_option(str(finding), subject.project.loaded.path))
+
+
+def check_revisions(project: Project, before: Revision, after: Revision) -> None:
+    """Raises GoalseekError if one of the two cannot be measured, or if they have not the same verifier."""
+    files = [project.repository.objects.files(side.tree) for side in (before, after)]
+    both = {**files[0], **files[1]}  # a file that a writable glob matches may be in either
+    for side, entries, places in zip((before, after), files, (("globs", "environment"), ()), strict=True):
+        try:
+            check_fit(Subject(project, side.config, "compare", entries, both, side.name), places)
+        except GoalseekError as error:
+            end = error.stop_reason or error.exit_code
+            raise GoalseekError(f"{side.name}: {error.message}", error.hint, end) from None
+    refuse_other_ruler(project, before.config.scope, before, after)

@@ -70,7 +70,7 @@ def revisions_to_compare(project: Project, before: str, after: str | None) -> tu
     return first, second
 
 
-def measure_pairs(project: Project, before: Target, after: Target, count: int) -> Iterator[Pair]:
+def measure_pairs(project: Project, before: Target, after: Target, count: int = PAIRS) -> Iterator[Pair]:
     """Up to ``count`` pairs (before, after), measured in turn, each run with another seed.
 
     Ends early once each side gave one value twice. ``timeout = "auto"`` goes by the first run. Raises GoalseekError if

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from goalseek.cli.options import Options, Parser, refuse
-from goalseek.doctor.checks import check_fit
-from goalseek.doctor.project_checks import Subject
-from goalseek.errors import GoalseekError, Interrupted, exit_code_of_interrupt
+from goalseek.doctor.checks import check_revisions
+from goalseek.errors import Interrupted, exit_code_of_interrupt
 from goalseek.evaluation import compare
 from goalseek.humanize import format_distinct, format_duration, format_number, pluralize, time_to_go
 from goalseek.project.opening import open_project
@@ -44,15 +43,7 @@ def run(options: Options) -> int:
     with open_project(manifest, options.line_view(), doing="compare", is_trial=True) as project:
         names = ["HEAD" if side is None else side for side in (options.before, options.after)]
         before, after = compare.revisions_to_compare(project, names[0], None if options.dirty else names[1])
-        files = [project.repository.objects.files(side.tree) for side in (before, after)]
-        both = {**files[0], **files[1]}  # a file that a writable glob matches may be in either
-        for side, entries, places in zip((before, after), files, (("globs", "environment"), ()), strict=True):
-            try:
-                check_fit(Subject(project, side.config, "compare", entries, both, side.name), places)
-            except GoalseekError as error:
-                end = error.stop_reason or error.exit_code
-                raise GoalseekError(f"{side.name}: {error.message}", error.hint, end) from None
-        compare.refuse_other_ruler(project, before.config.scope, before, after)
+        check_revisions(project, before, after)
         unit = before.config.manifest.metric.unit
         try:
             for pair in compare.measure_pairs(project, before, after, options.count):

@@ -64,7 +64,7 @@ def run(options: Options) -> None:
             message = f"-o {options.file}: unknown kind of file"
             raise GoalseekError(message, "end it in .html or .md, or give --format")
     if options.file == "-":
-        print_bytes(_render(source, kind))
+        print_bytes(render_report(source, kind))
         return
     path = Path(options.file) if options.file else source.results.with_name(f"report.{kind}")
     if not options.file and not source.results.exists():
@@ -72,7 +72,7 @@ def run(options: Options) -> None:
         raise GoalseekError("there are no records yet", hint)
     refuse_records(path, source.results)
     with open_export(path) as file:
-        content = _render(source, kind)
+        content = render_report(source, kind)
         file.write(content)
     if not options.wants_json:
         options.print_message(f"{claim_of(source.figures.climb).headline}; {format_kept(source.figures.climb)}")
@@ -80,7 +80,7 @@ def run(options: Options) -> None:
     options.print_answer(fields, str(path))
 
 
-def _render(source: ReportSource, kind: str) -> bytes:
+def render_report(source: ReportSource, kind: str) -> bytes:
     figures, state = source.read_on(), source.state()
     text = render_markdown(figures, state) if kind == "md" else render_page(figures, state, source.diffs_of)
     return text.encode("utf-8", "replace")

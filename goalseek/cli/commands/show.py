@@ -60,7 +60,7 @@ def run(options: Options) -> None:
     if options.cases:
         parts["cases"] = _cases_of(manifest, record)
     if options.diff:
-        parts["diff"] = _patch_of(manifest, record, folder, options.all)
+        parts["diff"] = patch_of(manifest, record, options.all)
     if options.plan:
         parts["plan"] = _artifact(folder, "plan.md")
     if options.prompt:
@@ -150,9 +150,10 @@ def find_record(manifest: ManifestFile, which: str) -> IterationRecord:
     return record
 
 
-def _patch_of(manifest: ManifestFile, record: IterationRecord, folder: Path, is_whole: bool) -> bytes:
+def patch_of(manifest: ManifestFile, record: IterationRecord, is_whole: bool = False) -> bytes:
     """The stored patch; the one git computes if that is gone, or for all since the baseline."""
-    before, after, path = record.parent_commit_hash, record.commit_hash, folder / "changes.diff"
+    before, after = record.parent_commit_hash, record.commit_hash
+    path = manifest.runs / f"{record.iteration:04d}" / "changes.diff"
     if is_whole:
         baseline = load_standing(manifest).baseline
         before = baseline.commit if baseline and record.iteration > baseline.iteration else None
