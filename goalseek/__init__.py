@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
-from goalseek._version import __version__
+from goalseek._version import __version__ as __version__
 
 if typing.TYPE_CHECKING:
+    from goalseek.climb import Climb
+    from goalseek.errors import GoalseekError
     from goalseek.manifest.loading import ManifestFile
-    from goalseek.project.climb import Climb
-    from goalseek.records import IterationRecord, Record
+    from goalseek.records import HoldoutRecord, IterationRecord, MeasurementRecord, Record, RunRecord, SettleRecord
 
-__all__ = ["__version__", "iterate", "load", "open", "read_results"]
+__all__ = ["Climb", "GoalseekError", "iterate", "load", "open", "read_results"]
+__all__ += ["HoldoutRecord", "IterationRecord", "MeasurementRecord", "Record", "RunRecord", "SettleRecord"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    home = {"Climb": "climb", "GoalseekError": "errors"}.get(name, "records")
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def load(path: str | Path) -> ManifestFile:
@@ -24,22 +39,17 @@ def load(path: str | Path) -> ManifestFile:
 
 
 def open(path: str | Path = "goalseek.toml") -> Climb:
-    """The climb of a manifest, to read its records and its repository. Raises GoalseekError as ``load`` does."""
-    from goalseek.project.climb import Climb
+    """The climb of a manifest, to go on with and to read. Raises GoalseekError as ``load`` does."""
+    from goalseek.climb import Climb
 
     return Climb(load(path))
 
 
-def iterate(manifest: ManifestFile, iterations: int | None = None) -> Iterator[IterationRecord]:
-    """Run ``iterations`` iterations, or until a limit if that is None; yields each record once it is written.
+def iterate(manifest: ManifestFile, iterations: int | None = None) -> Generator[IterationRecord, None, None]:
+    """``Climb.iterate`` of a manifest."""
+    from goalseek.climb import Climb
 
-    Goes on where an earlier climb ended. Raises GoalseekError for an error that the user can correct.
-    """
-    from goalseek.loop import invocation, loop
-    from goalseek.project import opening, stop
-
-    with opening.open_project(manifest, doing="iterate") as project:
-        yield from loop.iterate(invocation.Invocation(project, stop.Ends(count=iterations)))
+    return Climb(manifest).iterate(iterations)
 
 
 def read_results(path: str | Path) -> Iterator[Record]:

@@ -86,7 +86,7 @@ class MetricResult(Struct, frozen=True):
 class Isolation(Struct, frozen=True):
     """The level that held: of the sandbox, and of the verifier's weakest command.
 
-    ``driver`` is the level of whoever made a try: "open" in a checkout, where its author could read the hidden files.
+    ``driver`` is the level of a try's author, "open" in a checkout or from Python, where hidden files can be read.
     """
 
     sandbox: str

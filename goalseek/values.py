@@ -60,7 +60,8 @@ class Reason(StrEnum):
 IN_TIP = (Outcome.BASELINE, Outcome.KEPT)  # outcomes with which the candidate stays in the tip
 STACK = "stack"  # the provider in records of rejected changes that git put together
 DRIVER = "driver"  # the provider in records of tries: edits that somebody made in a checkout
-OPEN = "open"  # of who worked in a checkout, where hidden files can be read
+FUNCTION = "function"  # the provider in records of candidates that a Python function proposed
+OPEN = "open"  # of who worked in a checkout or in Python, where hidden files can be read
 UNASKED = (STACK, DRIVER)  # for these no provider was asked
 
 

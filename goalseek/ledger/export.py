@@ -104,3 +104,14 @@ def _as_arrow(name: str, value: Any) -> Any:
 def _as_utf8(text: str) -> str:
     """Parquet requires valid UTF-8: a lone surrogate becomes ``?``."""
     return text.encode("utf-8", "replace").decode()
+
+
+def make_frame(records: Iterable[IterationRecord]) -> Any:
+    """A pandas DataFrame in the columns of the other exports. Raises GoalseekError without pandas."""
+    try:
+        import pandas
+    except ImportError:
+        raise GoalseekError("pandas is not installed", "pip install 'goalseek[notebook]'") from None
+    frame = pandas.DataFrame(map(_row, records), columns=_COLUMNS)
+    kinds = {**dict.fromkeys(_INTEGERS, "Int64"), **dict.fromkeys(_FLOATS, "float64")}
+    return frame.assign(timestamp=pandas.to_datetime(frame["timestamp"], utc=True, format="ISO8601")).astype(kinds)

@@ -13,16 +13,17 @@ from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.rules import authors_of, own_work_fault, table_of, tables_of
 from goalseek.manifest.tables import FRESH, Manifest, ProviderTable, ReviewTable, Search
 from goalseek.providers.fallback import ProviderChain
+from goalseek.providers.function import FunctionProvider, FunctionTable
 from goalseek.providers.preset import Preset
 from goalseek.providers.provider import Provider, Reviewer
 from goalseek.sandbox import environment
-from goalseek.values import StopReason
+from goalseek.values import FUNCTION, StopReason
 
 PROVIDERS = ("command", "replay", "scripted", "tune")
 PRESETS = ("claude", "codex", "gemini", "opencode", "aider", "mini-swe-agent")
 AGENT_ADVICE = "goalseek iterate --provider NAME takes an agent (goalseek help agents)"
 TUNE_ADVICE = "goalseek iterate --provider tune"
-WITHOUT_PROGRAM = ("replay", "scripted", "tune")  # they start none, so they need no sandbox
+WITHOUT_PROGRAM = ("replay", "scripted", "tune", FUNCTION)  # they start none, so they need no sandbox
 Maker = Preset | Callable[[ProviderTable, Path], Provider]
 
 
@@ -54,6 +55,8 @@ def make_provider(table: ProviderTable, folder: Path, manifest: Manifest | None 
 
 
 def _build(table: ProviderTable, folder: Path) -> Provider:
+    if isinstance(table, FunctionTable):
+        return FunctionProvider(table.propose)
     maker = load_maker(table.name)
     if isinstance(maker, Preset):
         from goalseek.providers.coding_agent import AgentProvider

@@ -4,6 +4,7 @@ Pictures at phone and desktop width, light and dark, are left in pytest's folder
 """
 
 import contextlib
+import html
 import itertools
 import json
 import re
@@ -233,6 +234,18 @@ def test_a_dot_is_opened_by_pointer_and_keyboard_and_the_filter_hides_nothing_fo
     assert page.locator("#kept details:visible[open]").count() == 1
     again = browsing.open(f"{url}#iteration-7")
     assert again.locator("#record h3").inner_text() == "Iteration 7"
+
+
+def test_in_the_frame_of_a_notebook_a_dot_is_opened_as_well(browsing: Browsing, tmp_path: Path) -> None:
+    browsing.write(*nights.night(9, 3))
+    text = html.escape((tmp_path / "night.html").read_text())
+    (outer := tmp_path / "notebook.html").write_text(f'<iframe srcdoc="{text}" sandbox="allow-scripts"></iframe>')
+    frame = (page := browsing.open(outer.as_uri())).frame_locator("iframe")
+    frame.locator("#stage").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    assert frame.locator("#record h3").inner_text() == "Iteration 9"
+    assert frame.locator(".skip").count() == 0
 
 
 def test_the_filter_narrows_lists_and_dots_alike_and_says_what_it_hides(browsing: Browsing) -> None:

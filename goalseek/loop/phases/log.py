@@ -16,7 +16,7 @@ from goalseek.project import landing
 from goalseek.project.approval import approval_file
 from goalseek.project.tries import request_of
 from goalseek.records import Isolation, IterationRecord, MetricResult, RunRecord
-from goalseek.values import Outcome, Phase, to_line, to_plain
+from goalseek.values import FUNCTION, OPEN, Outcome, Phase, to_line, to_plain
 from goalseek.workspace.listing import digest_of
 from goalseek.workspace.shared_folders import SharedFolders
 
@@ -67,7 +67,7 @@ def _make_record(
     spending = steps.usage_log.spending()
     benches, host = (evidence.benches, evidence.host) if evidence.runs else iteration.lanes.pool.setting
     trial, is_asked = (plan.trial, plan.is_asked) if plan else ("", True)
-    author_level = request_of(project.repository.load_commit(trial))[-1] if trial else ""
+    author_level = request_of(project.repository.load_commit(trial))[-1] if trial else OPEN * (provider == FUNCTION)
     failed = [number for number, run in enumerate(evidence.runs, 1) if run.of == "incumbent" and run.value is None]
     used = ", ".join(map(str, steps.resumed_from))
     resumed = used and f"an earlier invocation ended before its record; this one used its stored answers: {used}"

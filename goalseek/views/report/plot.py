@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import accumulate
+from typing import Any
 
 from msgspec import Struct
 
+from goalseek.errors import GoalseekError
 from goalseek.humanize import format_distinct
 from goalseek.statistics.noise import NoiseState, scale_of, spread
 from goalseek.values import Outcome
@@ -114,6 +116,27 @@ def plot_of(climb: ClimbFigures) -> Plot | None:
         words=f"{climb.metric} over iterations {baseline.iteration} to {climb.last}, {better} is better: "
         f"the baseline is {first}, the best so far {last}, of iteration {climb.best.iteration}; {format_kept(climb)}.",
     )
+
+
+def draw(climb: ClimbFigures, axes: Any = None) -> Any:
+    """The plot on axes of matplotlib. Raises GoalseekError without it, and before the first measurement."""
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise GoalseekError("matplotlib is not installed", "pip install 'goalseek[notebook]'") from None
+    if (plot := plot_of(climb)) is None:
+        raise GoalseekError("nothing is measured yet", "goalseek iterate makes the first record")
+    axes, ends, best = axes or pyplot.subplots()[1], [*plot.steps, climb.last], _known_values(plot.best)
+    rejected = [try_ for try_ in plot.rejected if try_.value is not None]
+    for start, end, band in zip(ends, ends[1:], plot.band, strict=False):
+        if band:
+            axes.fill_between([start, end], band[0], band[1], color="C0", alpha=0.2, linewidth=0)
+    axes.plot([try_.iteration for try_ in rejected], _known_values(rejected), ".", color="0.6", label="not kept")
+    axes.step(ends, [*best, best[-1]], "o-", markevery=range(len(best)), where="post", label="best so far")
+    axes.set(xlabel="iteration", yscale="log" if plot.upward.logarithmic else "linear")
+    axes.set_ylabel(climb.metric, parse_math=False)  # with "$" it is no formula
+    axes.legend()
+    return axes
 
 
 def _known_values(tries: Sequence[Try]) -> list[float]:

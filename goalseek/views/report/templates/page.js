@@ -61,12 +61,16 @@
     tip.style.top = `${Math.max(0, top - tip.offsetHeight - 8)}px`;
   }
 
+  function keepAddress(address) {  // in a notebook the page lies in a frame without an address
+    if (location.protocol !== "about:") history.replaceState(null, "", address);
+  }
+
   function choose(i, moves) {
     if (chosen >= 0) dots[chosen].classList.remove("chosen");
     chosen = i;
     const card = find("record");
     card.hidden = i < 0;
-    if (i < 0) { history.replaceState(null, "", location.pathname + location.search); return; }
+    if (i < 0) { keepAddress(location.pathname + location.search); return; }
     dots[i].classList.add("chosen");
     const [iteration, , value, title, why, files, commit, seconds, when] = rows[i];
     const list = make("dl");
@@ -85,7 +89,7 @@
       open.addEventListener("click", () => { kept.hidden = false; kept.open = true; kept.scrollIntoView({ block: "start" }); kept.firstElementChild.focus(); });
       card.append(open);
     }
-    history.replaceState(null, "", `#iteration-${iteration}`);
+    keepAddress(`#iteration-${iteration}`);
     if (moves) card.focus();
   }
 
@@ -263,4 +267,5 @@
 
   setUp();
   if (document.body.hasAttribute("data-live")) poll();
+  if (location.protocol === "about:") document.querySelector(".skip").remove();  // it would load the notebook there
 })();
