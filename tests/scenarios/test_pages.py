@@ -3,10 +3,13 @@
 import json
 import shlex
 import subprocess
-import sys
 import tomllib
+from pathlib import Path
 
+import notebook
 import pages
+import pytest
+from fixture_projects import FixtureProject
 from project import Project, Projects, answer
 
 
@@ -116,13 +119,36 @@ def test_the_scorer_of_cases_scores_those_that_are_asked(make_project: Projects)
     assert worse["outcome"] == "reverted" and worse["metric"]["cases"]["run"] < 16
 
 
-def test_the_lines_of_python_run_as_printed(project: Project) -> None:
-    project.set_moves(answer(3))
-    code = block_with("python", "python", "import goalseek").replace("iterations=20", "iterations=1")
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=project.folder, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.stdout.splitlines() == ["0 baseline 1.0", "1 kept 3.0"], done.stderr
+def test_the_code_of_the_page_on_python_runs_as_printed(make_project: Projects) -> None:
+    tables = {
+        "scope": {"writable": ["experiment.py"]},
+        "metric": {"direction": "minimize", "query": "@", "noise": "none"},
+        "verify": [{"run": 'sed "s/.* = //" experiment.py > "$GOALSEEK_RUN_DIR/metrics.json"'}],
+    }
+    project = make_project(files={"experiment.py": "NEIGHBOURS = 16\n"}, manifest=tables)
+    project.set_moves(*({"files": {"experiment.py": f"NEIGHBOURS = {number}\n"}} for number in (15, 17)))
+    code = "".join(pages.blocks_in((pages.GUIDE / "python.md").read_text(), "python"))
+    started = project.start(program=("-W", "error", "-c", f"{code}climb.close()"))
+    printed, complaints = started.communicate(timeout=120)
+    assert complaints == "" and printed.splitlines()[:3] == ["0 baseline 16.0", "1 kept 15.0", "2 reverted 17.0"]
+    for words in ("-NEIGHBOURS = 16\n+NEIGHBOURS = 15\n", "the best against the baseline: ", " neighbours -> kept "):
+        assert words in printed
+
+
+def test_the_notebook_is_the_page_on_python() -> None:
+    assert json.loads(notebook.NOTEBOOK.read_text()) == notebook.notebook_of_page()
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_and_shows_plot_and_report(tmp_path: Path) -> None:
+    project = FixtureProject(tmp_path / "digits", "digits")
+    run = "nbclient.NotebookClient(made, timeout=120).execute()"
+    code = f"import nbclient, nbformat; made = nbformat.read({str(notebook.NOTEBOOK)!r}, 4); {run}; print(nbformat.writes(made))"
+    printed, complaints = project.start(program=("-c", code)).communicate(timeout=300)
+    assert printed, complaints
+    shown = [output.get("data", {}) for cell in json.loads(printed)["cells"] for output in cell.get("outputs", ())]
+    assert any("image/png" in data for data in shown)
+    assert "".join(shown[-1]["text/html"]).startswith("<iframe srcdoc=")
 
 
 def test_what_pushes_the_records_pushes_all_of_them_or_none() -> None:
