@@ -365,10 +365,10 @@ def copy_tree(source: Path, target: Path) -> None:
         shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
 
 
-def refuse_records(path: Path, records: Path) -> None:
+def refuse_records(path: Path, records: Path, option: str = "-o") -> None:
     """Raises GoalseekError if a file that is to be written is the records themselves."""
     if path.exists() and records.exists() and path.samefile(records):
-        raise GoalseekError(f"-o {path}: this is the file of the records", "name another file")
+        raise GoalseekError(f"{option} {path}: this is the file of the records", "name another file")
 
 
 @contextlib.contextmanager

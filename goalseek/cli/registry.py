@@ -48,6 +48,7 @@ _GROUPS = {  # a summary and an example of each, without the program's name
         "compare": ("Measure two revisions in turn, and say which is better", "compare main best -n 10"),
         "settle": ("Measure the baseline and the best again, for a gain to claim", "settle"),
         "report": ("Write or serve a report: a page, or Markdown for a pull request", "report -o night.html"),
+        "export": ("Write all iterations to a file", "export --to csv night.csv"),
         "promote": (
             "Preview the kept changes as ordinary commits, or make them",
             "promote --branch faster --onto main",
@@ -78,6 +79,7 @@ REMOVED = {
     "init --program": "write program.md beside the manifest; init offers one at a terminal",
     "manifest explain": "goalseek help scope.share explains a key, goalseek help '[scope]' a table",
     "log --kept": "goalseek log --outcome kept",
+    "log -o": "goalseek export --to csv FILE, or --to jsonl, or --to parquet",
     "show --raw": "the files in the run folder that `goalseek show` names have the bytes",
     "demo --list": "goalseek demo --help lists the examples",
     "noise --wall": "without --regex and --query, the number is the wall time",

@@ -1,19 +1,21 @@
-"""Export of records as CSV, JSON lines or Parquet; the file is replaced atomically."""
+"""Export of iterations as CSV, JSON lines or Parquet, without programs' words; the file is replaced atomically."""
 
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from itertools import count, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from goalseek.disk import open_export
+from goalseek.disk import open_export, refuse_records
 from goalseek.errors import GoalseekError
+from goalseek.ledger.results_file import History
+from goalseek.ledger.standing import CRASHED
 from goalseek.records import IterationRecord
-from goalseek.values import to_plain
+from goalseek.values import Outcome, Reason
 
 _BATCH = 5000
 _FIELDS = """iteration timestamp outcome reason metric.value metric.incumbent metric.delta metric.odds metric.needed
@@ -21,44 +23,34 @@ _FIELDS = """iteration timestamp outcome reason metric.value metric.incumbent me
     guards usage.input_tokens usage.cached_tokens usage.output_tokens usage.cost_usd seconds""".split()
 _COLUMNS = [name.rpartition(".")[2].replace("hypothesis_summary", "title") for name in _FIELDS]
 _values_of = attrgetter(*_FIELDS)
+_QUOTING = (*CRASHED, Reason.REVIEW_REJECTED)  # as in skipped iterations, ``why`` may have a program's words
 _INTEGERS = "iteration epoch taken_back changed_loc input_tokens cached_tokens output_tokens".split()
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _FLOATS = ("value", "incumbent", "delta", "odds", "needed", "cost_usd", "seconds")
 
 
-def make_exporter(path: Path) -> Callable[[Iterable[IterationRecord]], int]:
-    """Raises GoalseekError for an unknown ending or no pyarrow; the exporter, before it reads, if it cannot write."""
-    kinds = {".csv": _write_csv, ".jsonl": _write_json_lines, ".parquet": _write_parquet}
-    if path.suffix not in kinds:
-        raise GoalseekError(f"-o {path}: unknown kind of file", "end it in .csv, .jsonl or .parquet")
-    if path.suffix == ".parquet":
-        try:
-            import pyarrow.parquet  # noqa: F401
-        except ImportError:
-            message = f"-o {path}: Parquet files are written by pyarrow, which is not installed"
-            raise GoalseekError(message, "run: pip install 'goalseek[parquet]'; or end it in .csv or .jsonl") from None
-
-    def export(records: Iterable[IterationRecord]) -> int:
-        numbers = count()
-        with open_export(path) as file:
-            kinds[path.suffix](file, (record for record, _ in zip(records, numbers, strict=False)))
-        return next(numbers)
-
-    return export
+def write_table(kind: str, path: Path, history: History) -> int:
+    """The number of rows. Raises GoalseekError before it reads if the file cannot be written, or pyarrow is missing."""
+    option, writers = f"--to {kind}", {"csv": _write_csv, "jsonl": _write_json_lines, "parquet": _write_parquet}
+    refuse_records(path, history.path, option)
+    numbers = count()
+    with open_export(path, option) as file:
+        records = (record for record in history.records() if isinstance(record, IterationRecord))
+        writers[kind](file, (_row(record) for record, _ in zip(records, numbers, strict=False)))
+    return next(numbers)
 
 
-def _row(record: IterationRecord) -> list[Any]:
-    row = list(_values_of(record))
-    row[_COLUMNS.index("stacked")] = " ".join(map(str, record.stacked))
-    row[_COLUMNS.index("seconds")] = sum(record.seconds.values())
-    return row
+def _row(record: IterationRecord) -> dict[str, Any]:
+    is_quoting = record.outcome == Outcome.SKIPPED or record.reason in _QUOTING
+    derived = {"stacked": " ".join(map(str, record.stacked)), "seconds": sum(record.seconds.values())}
+    return dict(zip(_COLUMNS, _values_of(record), strict=True)) | derived | ({"why": ""} if is_quoting else {})
 
 
-def _write_csv(file: BinaryIO, records: Iterable[IterationRecord]) -> None:
+def _write_csv(file: BinaryIO, rows: Iterable[dict[str, Any]]) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", errors="surrogatepass", newline="")
     table = csv.writer(text)
     table.writerow(_COLUMNS)
-    table.writerows(map(_as_cell, _row(record)) for record in records)
+    table.writerows(map(_as_cell, row.values()) for row in rows)
     text.detach()
 
 
@@ -68,13 +60,16 @@ def _as_cell(value: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS) else cell
 
 
-def _write_json_lines(file: BinaryIO, records: Iterable[IterationRecord]) -> None:
-    file.writelines(json.dumps(to_plain(record)).encode() + b"\n" for record in records)
+def _write_json_lines(file: BinaryIO, rows: Iterable[dict[str, Any]]) -> None:
+    file.writelines(json.dumps(row).encode() + b"\n" for row in rows)
 
 
-def _write_parquet(file: BinaryIO, records: Iterable[IterationRecord]) -> None:
-    import pyarrow
-    import pyarrow.parquet
+def _write_parquet(file: BinaryIO, rows: Iterable[dict[str, Any]]) -> None:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        message = "--to parquet: Parquet files are written by pyarrow, which is not installed"
+        raise GoalseekError(message, "run: pip install 'goalseek[parquet]'; or --to csv") from None
 
     kinds = {
         "timestamp": pyarrow.timestamp("ms", "UTC"),
@@ -84,10 +79,10 @@ def _write_parquet(file: BinaryIO, records: Iterable[IterationRecord]) -> None:
         **dict.fromkeys(_FLOATS, pyarrow.float64()),
     }
     schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in _COLUMNS])
-    rows = map(_row, records)
+    rows = iter(rows)
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
         while batch := list(islice(rows, _BATCH)):
-            named = [{name: _as_arrow(name, value) for name, value in zip(_COLUMNS, row, strict=True)} for row in batch]
+            named = [{name: _as_arrow(name, value) for name, value in row.items()} for row in batch]
             writer.write_table(pyarrow.Table.from_pylist(named, schema))
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from goalseek import humanize
 from goalseek.errors import GoalseekError
 from goalseek.ledger.results_file import History, Line
-from goalseek.records import IterationRecord, IterationSummary
+from goalseek.records import IterationSummary
 
 MAX_OLDER_IN_A_ROW = 1000
 _Entry = tuple[Line, IterationSummary]
@@ -35,15 +35,8 @@ class Selection(Struct, frozen=True):
         return self.moment is not None and datetime.fromisoformat(summary.timestamp) < self.moment
 
 
-def select_records(history: History, selection: Selection) -> Iterator[IterationRecord]:
-    """Oldest first, each as soon as it is read."""
-    for line, _ in select_lines(history, selection):
-        record = history.parsed(line)
-        assert isinstance(record, IterationRecord)
-        yield record
-
-
 def select_lines(history: History, selection: Selection) -> Iterator[_Entry]:
+    """Oldest first, each as soon as it is read."""
     start = history.offset_since(selection.iteration) if selection.iteration else 0
     if selection.last is not None:
         newest = takewhile(lambda entry: entry[0].offset >= start, _newest(history, selection))

@@ -385,6 +385,7 @@ WRITE_NO_RECORD = {
     "demo",
     "doctor",
     "drive",
+    "export",
     "help",
     "init",
     "log",

@@ -1,7 +1,6 @@
 """``status``, ``log``, ``show`` and ``manifest``: what happened and what holds, for people and for programs."""
 
 import contextlib
-import csv
 import json
 import os
 import re
@@ -192,26 +191,11 @@ class TestLog:
         for option, wrong, said in (
             *((option, wrong, wrong) for option, wrong in {"--last": "0", "--since": "tomorrow"}.items()),
             *((option, wrong, wrong) for option, wrong in {"--outcome": "better", "--reason": "bad"}.items()),
-            *(("--query", "a b", "a b"), ("-o", "all.xlsx", ".parquet")),
-            *(("-o", name, name) for name in ("no/such/folder/all.csv", "no/such/folder/all.jsonl")),
+            ("--query", "a b", "a b"),
+            ("-o", "all.csv", "log -o was removed: goalseek export --to csv FILE"),
         ):
             assert said in climbed.fail(2, "log", option, wrong)
-        assert not (climbed.folder / "all.xlsx").exists()
-
-    def test_jsonl_and_csv_are_written_to_a_file(self, climbed: Project, tmp_path: Path) -> None:
-        file = tmp_path / "kept.jsonl"
-        assert climbed.check("log", "--outcome", "kept", "-o", str(file)) == ""
-        expected = [record for record in climbed.iterations() if record["outcome"] == "kept"]
-        assert [json.loads(line) for line in file.read_text().splitlines()] == expected
-        file = tmp_path / "all.csv"
-        climbed.check("log", "-o", str(file))
-        with file.open(newline="") as opened:
-            found = list(csv.DictReader(opened))
-        assert [(int(row["iteration"]), row["outcome"], row["reason"]) for row in found] == OUTCOMES
-        assert [float(row["value"]) for row in found[:3]] == [1, 2, 1.5]
-        assert found[3]["value"] == ""
-        assert [row["title"] for row in found[1:3]] == ["move 1", "move 2"]
-        assert [row["commit_hash"] for row in found] == [row["commit_hash"] or "" for row in climbed.iterations()]
+        assert not (climbed.folder / "all.csv").exists()
 
 
 class TestShow:

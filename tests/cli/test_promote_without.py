@@ -119,7 +119,7 @@ def test_log_show_report_and_export_say_what_was_taken_back_and_audit_checks_the
         '<span class="title"><s>b is 3</s> taken back by iteration 5</span>'
         in (climbed.folder / "page.html").read_text()
     )
-    climbed.check("log", "-o", "table.csv")
+    climbed.check("export", "--to", "csv", "table.csv")
     rows = list(csv.DictReader((climbed.folder / "table.csv").read_text().splitlines()))
     assert [(row["reason"], row["taken_back"]) for row in rows[4:]] == [("better", ""), ("taken_back", "2")]
     records = climbed.results.read_bytes()

@@ -11,7 +11,7 @@ from records import iteration, run
 from goalseek.errors import GoalseekError
 from goalseek.ledger.checkpoints import Seal
 from goalseek.ledger.results_file import History, Snapshot
-from goalseek.ledger.selection import Selection, select_records
+from goalseek.ledger.selection import Selection, select_lines
 from goalseek.ledger.standing import Standing
 from goalseek.values import to_line
 
@@ -69,8 +69,8 @@ def test_an_iteration_is_found_by_its_number_wherever_it_is(
         assert (found.iteration if found else None) == (number if number in numbers else None)
         since = [known for known in numbers if known >= number]
         for last in (None, 3, 99):
-            selected = select_records(history, Selection(iteration=max(number, 0), last=last))
-            assert [record.iteration for record in selected] == since[-(last or 99) :], number
+            selected = select_lines(history, Selection(iteration=max(number, 0), last=last))
+            assert [summary.iteration for _, summary in selected] == since[-(last or 99) :], number
 
 
 def test_a_line_that_is_no_record_is_named_by_its_place(history: History) -> None:

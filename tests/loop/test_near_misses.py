@@ -115,7 +115,7 @@ def test_its_parents_are_drawn_and_exported(stacking: Project) -> None:
     assert "* 6, try a: 9 is worse than 10 by 1" in stacking.check("show", "--plan")
     assert "-0\n+-1" in stacking.check("show", "--diff")
     assert "6 and 8 together: try a; try b" in stacking.check("log", "--last", "1")
-    stacking.check("log", "-o", "climb.csv")
+    stacking.check("export", "--to", "csv", "climb.csv")
     with (stacking.folder / "climb.csv").open(newline="") as file:
         assert [row["stacked"] for row in csv.DictReader(file)] == [*[""] * 9, "6 8"]
 

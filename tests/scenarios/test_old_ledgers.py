@@ -256,8 +256,6 @@ class TestReading:
         assert_clean(old)
         lines = [json.dumps(row) for row in old.iterations()]
         assert old.check("log", "--json").splitlines() == lines
-        old.check("log", "-o", str(tmp_path / "rows.jsonl"))
-        assert (tmp_path / "rows.jsonl").read_text().splitlines() == lines
         before = old.results.read_bytes()
         damaged = before.splitlines(keepends=True)
         damaged[1] = damaged[1].replace(b'"epoch":0', b'"epoch":7')
@@ -283,7 +281,7 @@ class TestReading:
             assert json.loads(old.check("show", str(row["iteration"]), "--json")) == row
         for form in ("md", "html"):
             assert row["metric"]["name"] in old.check("report", "-o", "-", "--format", form)
-        old.check("log", "-o", str(tmp_path / "rows.csv"))
+        old.check("export", "--to", "csv", str(tmp_path / "rows.csv"))
         with (tmp_path / "rows.csv").open(newline="") as file:
             assert len(list(csv.reader(file))) == len(old.iterations()) + 1
         old.check("promote")

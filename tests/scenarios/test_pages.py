@@ -26,7 +26,11 @@ def test_the_ways_out_do_what_is_printed(project: Project) -> None:
     project.climb("iterate", "-n", "3")
     report, serve = commands("exports", "night.html")
     assert serve == ["report", "--serve"]
-    others = [*commands("exports", "night.csv"), *commands("exports", "manifest schema")]
+    others = [
+        *commands("exports", "night.csv"),
+        *commands("exports", "show best"),
+        *commands("exports", "manifest schema"),
+    ]
     assert len(others) == 12
     for words in [report, *others]:
         project.check(*("2" if word == "12" else word for word in words))

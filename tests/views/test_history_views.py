@@ -24,9 +24,9 @@ from goalseek.cli.main import run as command_line
 from goalseek.errors import GoalseekError
 from goalseek.humanize import format_age
 from goalseek.ledger.results_file import History
-from goalseek.ledger.selection import Selection, parse_since, select_records
+from goalseek.ledger.selection import Selection, parse_since, select_lines
 from goalseek.records import IterationRecord, MetricResult
-from goalseek.values import Phase, Usage, VerifierRun, to_line, to_plain
+from goalseek.values import Phase, Usage, VerifierRun, to_line
 from goalseek.views.lines import LineWatch, record_line
 from goalseek.views.terminal_text import why_and_title
 
@@ -206,13 +206,17 @@ def test_since_finds_all_of_them_though_the_clock_was_set_back_or_numbers_are_mi
         assert found("--since", str(asked)) == expected
 
 
-def test_csv_and_parquet_have_the_same_rows_and_none_where_none_is_selected(night: Project, tmp_path: Path) -> None:
-    for name in ("night.csv", "night.parquet"):
-        ended = night.run("log", "-o", str(tmp_path / name), "--json")
-        assert json.loads(ended.stdout) == {"file": str(tmp_path / name), "records": 5}
+def test_every_kind_of_file_has_the_same_rows_and_none_where_there_are_none(night: Project, tmp_path: Path) -> None:
+    for kind in ("csv", "parquet", "jsonl"):
+        target = str(tmp_path / f"night.{kind}")
+        ended = night.run("export", "--to", kind, target, "--json")
+        assert json.loads(ended.stdout) == {"to": kind, "target": target, "iterations": 5}
     with (tmp_path / "night.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     table = pyarrow.parquet.read_table(tmp_path / "night.parquet").to_pylist()
+    for row, line in zip(table, (tmp_path / "night.jsonl").read_text().splitlines(), strict=True):
+        guards, moment = dict(row["guards"]), row["timestamp"].isoformat(timespec="milliseconds")
+        assert {**row, "guards": guards, "timestamp": moment.replace("+00:00", "Z")} == json.loads(line)
     assert [row["iteration"] for row in table] == [0, 1, 2, 3, 4] == [int(row["iteration"]) for row in rows]
     assert (
         list(table[0])
@@ -235,8 +239,9 @@ def test_csv_and_parquet_have_the_same_rows_and_none_where_none_is_selected(nigh
     assert abs(table[4]["timestamp"] - (NOW - AGES[4])) < timedelta(milliseconds=1)
     all_of_them = night.run("log", "--last", "9" * 25)
     assert (all_of_them.exit_code, len(all_of_them.stdout.splitlines())) == (0, len(AGES)), all_of_them.stderr
-    for name in ("none.csv", "none.parquet", "none.jsonl"):
-        assert night.run("log", "--reason", "tie", "-o", str(tmp_path / name)).exit_code == 0
+    written(night, [])
+    for kind in ("csv", "parquet", "jsonl"):
+        assert night.check("export", "--to", kind, str(tmp_path / f"none.{kind}")).startswith("0 iterations to ")
     assert pyarrow.parquet.read_table(tmp_path / "none.parquet").num_rows == 0
     assert len((tmp_path / "none.csv").read_text().splitlines()) == 1
     assert (tmp_path / "none.jsonl").read_text() == ""
@@ -253,15 +258,14 @@ def test_a_letter_that_is_none_is_written_and_a_text_that_a_spreadsheet_would_ru
         for number, title in enumerate([*formulas, *plain])
     ]
     written(project, rows)
-    for name in ("night.csv", "night.parquet", "night.jsonl"):
-        ended = project.run("log", "-o", str(tmp_path / name))
-        assert ended.exit_code == 0, ended.stderr
+    for kind in ("csv", "parquet", "jsonl"):
+        project.check("export", "--to", kind, str(tmp_path / f"night.{kind}"))
     with (tmp_path / "night.csv").open(newline="", errors="surrogatepass") as file:
         table = list(csv.DictReader(file))
     assert [row["title"] for row in table] == [f"'{title}" for title in formulas] + plain
     assert table[0]["delta"] == "-1.0" and table[1]["changed_files"] == "'=1.txt\nb.txt"
     lines = map(json.loads, (tmp_path / "night.jsonl").read_text().splitlines())
-    assert [row["hypothesis_summary"] for row in lines] == [*formulas, *plain]
+    assert [row["title"] for row in lines] == [*formulas, *plain]
     columns = pyarrow.parquet.read_table(tmp_path / "night.parquet").to_pylist()
     assert [row["title"] for row in columns] == [*formulas, *plain[:-1], "half ? a letter"]
 
@@ -271,15 +275,13 @@ def test_a_bad_export_fails_before_a_record_is_read_and_leaves_the_old_file(nigh
     (tmp_path / "old.csv").write_text("old\n")
     results.write_bytes(results.read_bytes() + b"{no record}\n")
     (tmp_path / "folder.csv").mkdir()
-    for name, expected in ((".", "unknown kind"), ("folder.csv", "is a folder")):
-        ended = night.run("log", "-o", str(tmp_path / name))
-        assert ended.exit_code == 2 and expected in ended.stderr
-    ended = night.run("log", "-o", str(tmp_path / "old.csv"))
+    for name, expected in (("none/x.csv", "No such file"), ("folder.csv", "is a folder")):
+        ended = night.run("export", "--to", "csv", str(tmp_path / name))
+        assert ended.exit_code == 2 and f"--to csv {tmp_path / name}: {expected}" in ended.stderr
+    ended = night.run("export", "--to", "csv", str(tmp_path / "old.csv"))
     assert ended.exit_code == 3 and "goalseek audit" in ended.stderr
     assert sorted(path.name for path in tmp_path.glob("*old*")) == ["folder.csv", "old.csv"]
     assert (tmp_path / "old.csv").read_text() == "old\n"
-    ended = night.run("log", "-o", "x.csv", "--query", "iteration")
-    assert ended.exit_code == 2 and "--query" in ended.stderr and not (night.folder / "x.csv").exists()
 
 
 def test_an_export_touches_no_other_file_of_the_users_and_never_the_records(night: Project, tmp_path: Path) -> None:
@@ -287,16 +289,16 @@ def test_an_export_touches_no_other_file_of_the_users_and_never_the_records(nigh
         mine, link, elsewhere = (tmp_path / name for name in (f"all.{ending}.new", f"all.{ending}", f"far.{ending}"))
         mine.write_text("mine\n")
         link.symlink_to(elsewhere)
-        assert night.run("log", "-o", str(link)).exit_code == 0
+        night.check("export", "--to", ending, str(link))
         assert (mine.read_text(), link.is_symlink(), elsewhere.stat().st_size > 100) == ("mine\n", True, True)
     results = night.results
     before = results.read_bytes()
     (night.folder / "link.jsonl").symlink_to(results)
     for name in (str(results), "link.jsonl"):
-        ended = night.run("log", "--outcome", "kept", "-o", name)
+        ended = night.run("export", "--to", "jsonl", name)
         assert ended.exit_code == 2 and "this is the file of the records" in ended.stderr
     assert results.read_bytes() == before
-    assert night.run("log", "-o", "").exit_code == 2
+    assert night.run("export", "--to", "csv", "").exit_code == 2
 
 
 def test_parquet_without_pyarrow_says_what_to_install(
@@ -311,7 +313,7 @@ def test_parquet_without_pyarrow_says_what_to_install(
 
     monkeypatch.setattr(builtins, "__import__", without)
     file = tmp_path / "night.parquet"
-    assert command_line(["-C", str(night.folder), "log", "-o", str(file)]) == 2
+    assert command_line(["-C", str(night.folder), "export", "--to", "parquet", str(file)]) == 2
     assert "pip install 'goalseek[parquet]'" in capsys.readouterr().err
     assert not file.exists()
 
@@ -429,8 +431,8 @@ def test_the_newest_of_many_records_are_read_from_the_end_alone(
             return super().read(size)
 
     monkeypatch.setattr(Path, "open", lambda path, mode: Counting(path))
-    newest = list(select_records(History(path), Selection(last=20)))
-    assert [to_plain(one)["iteration"] for one in newest] == list(range(2980, 3000))
+    newest = select_lines(History(path), Selection(last=20))
+    assert [summary.iteration for _, summary in newest] == list(range(2980, 3000))
     assert 0 < sum(sizes) < path.stat().st_size / 20 and min(sizes) > 0
 
 

@@ -1,15 +1,14 @@
-"""``goalseek log``: the iterations, a line each, oldest first, streamed; or an export to a file."""
+"""``goalseek log``: the iterations, a line each, oldest first, streamed."""
 
 import sys
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
 from goalseek.cli.options import Options, Parser
 from goalseek.errors import GoalseekError
-from goalseek.humanize import format_age, format_number, pluralize
+from goalseek.humanize import format_age, format_number
 from goalseek.ledger.results_file import History
-from goalseek.ledger.selection import Selection, parse_since, select_lines, select_records
+from goalseek.ledger.selection import Selection, parse_since, select_lines
 from goalseek.values import Outcome, Reason
 from goalseek.views.terminal_text import OUTCOME_COLORS, one_line, terminal_width, why_and_title
 
@@ -26,7 +25,6 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--reason", metavar="R", choices=reasons, help="only this reason, such as worse or tie")
     since = "from an iteration, a time or an age on: 12, 2026-11-21T07:00, yesterday, 2h"
     parser.add_argument("--since", metavar="I", help=since)
-    parser.add_argument("-o", dest="file", metavar="FILE", help="write to FILE.csv, FILE.jsonl or FILE.parquet")
 
 
 def run(options: Options) -> None:
@@ -34,33 +32,16 @@ def run(options: Options) -> None:
         raise GoalseekError(f"--last {options.last}: at least 1", "--last 20")
     iteration, moment = parse_since(options.since, datetime.now(UTC)) if options.since is not None else (0, None)
     selection = Selection(options.outcome or "", options.reason or "", iteration, moment, options.last)
-    if options.file is not None and options.query:
-        hint = "goalseek log --query ... > FILE prints what it finds as JSON lines"
-        raise GoalseekError("-o writes whole records, so it takes no --query", hint)
     manifest = options.load_manifest()
     history = History(manifest.results)
-    export = None
-    if options.file is not None:
-        from goalseek.disk import refuse_records
-        from goalseek.ledger.export import make_exporter
-
-        refuse_records(Path(options.file), history.path)
-        export = make_exporter(Path(options.file))
     if not history.size():
         from goalseek.project.paths import fetch_hint
 
         why = fetch_hint(manifest) or "there are no records yet; goalseek iterate makes the first"
         options.print_message(options.with_manifest(why))
-    if export:
-        count = export(select_records(history, selection))
-        if options.json:
-            options.print_answer({"file": options.file, "records": count})
-        else:
-            options.print_message(f"{pluralize(count, 'record')} in {options.file}")
-        return
     if options.wants_json:
         options.apply_query({})
-        options.print_json_lines(select_records(history, selection))
+        options.print_json_lines(history.parsed(line) for line, _ in select_lines(history, selection))
         return
     paint, width = options.painter(), terminal_width(sys.stdout)  # no width: lines are not cut
     is_wide = width is None or width >= _WIDE
