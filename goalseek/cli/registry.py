@@ -48,7 +48,7 @@ _GROUPS = {  # a summary and an example of each, without the program's name
         "compare": ("Measure two revisions in turn, and say which is better", "compare main best -n 10"),
         "settle": ("Measure the baseline and the best again, for a gain to claim", "settle"),
         "report": ("Write or serve a report: a page, or Markdown for a pull request", "report -o night.html"),
-        "export": ("Write all iterations to a file", "export --to csv night.csv"),
+        "export": ("Write all iterations to a file, MLflow or TensorBoard", "export --to csv night.csv"),
         "promote": (
             "Preview the kept changes as ordinary commits, or make them",
             "promote --branch faster --onto main",

@@ -269,7 +269,7 @@ def test_a_word_that_is_empty_or_says_nothing_is_not_ignored(project: Project) -
         (("iterate", "--jobs", "0"), "--jobs 0: a number from 1 to 64"),
         (("iterate", "--jobs", "65"), "--jobs 65: a number from 1 to 64"),
         (("report", ""), "there is no results.jsonl"),
-        (("export", "--to", "csv", ""), "--to csv takes a path"),
+        (("export", "--to", "csv", ""), "the others take a path"),
     ):
         ended = project.run(*words)
         assert ended.exit_code == USAGE and said in ended.stderr, ended

@@ -256,6 +256,8 @@ class TestReading:
         assert_clean(old)
         lines = [json.dumps(row) for row in old.iterations()]
         assert old.check("log", "--json").splitlines() == lines
+        count = json.loads(old.check("export", "--to", "tensorboard", str(tmp_path / "runs"), "--json"))["iterations"]
+        assert count == len(lines)
         before = old.results.read_bytes()
         damaged = before.splitlines(keepends=True)
         damaged[1] = damaged[1].replace(b'"epoch":0', b'"epoch":7')

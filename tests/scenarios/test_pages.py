@@ -26,12 +26,10 @@ def test_the_ways_out_do_what_is_printed(project: Project) -> None:
     project.climb("iterate", "-n", "3")
     report, serve = commands("exports", "night.html")
     assert serve == ["report", "--serve"]
-    others = [
-        *commands("exports", "night.csv"),
-        *commands("exports", "show best"),
-        *commands("exports", "manifest schema"),
-    ]
-    assert len(others) == 12
+    table, events, to_mlflow = commands("exports", "night.csv")
+    assert to_mlflow[:3] == ["export", "--to", "mlflow"]
+    others = [table, events, *commands("exports", "show best"), *commands("exports", "manifest schema")]
+    assert len(others) == 13
     for words in [report, *others]:
         project.check(*("2" if word == "12" else word for word in words))
     assert (project.folder / "taken/snapshot/answer.json").read_text() == answer(3)
