@@ -183,7 +183,12 @@ class Cluster:
     def lines(self) -> tuple[str, ...]:
         """One for each worker; first what is wrong with the cluster, if anything is."""
         lines = [self._problem] if self._problem else []
-        return (*lines, *sorted(worker.line for worker in [*self._workers.values()]))
+        workers = [*self._workers.values()]
+        if self._members:
+            named = {worker.name for worker in workers}
+            lost = (one for one in self._members.workers if one.name not in named)
+            lines += [one.failure[0] or f"{one.name}: does not answer" for one in lost]
+        return (*lines, *sorted(worker.line for worker in workers))
 
     def measure(
         self,
