@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import socket
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pages import GUIDE, block_with
-from project import home, until
+from project import Project, home, until
 from recipes import put_on_path
 
 import goalseek
@@ -51,8 +52,9 @@ def free_port() -> int:
 def environment(**more: str) -> dict[str, str]:
     """This one, with this goalseek, the programs beside this Python, and those of ``put_on_path`` before all."""
     folders = (home(".local", "bin"), Path(sys.executable).parent, os.environ["PATH"])
-    sources = Path(goalseek.__file__).parents[1]
-    return {**os.environ, "PATH": os.pathsep.join(map(str, folders)), "PYTHONPATH": str(sources), **more}
+    sources = (str(Path(goalseek.__file__).parents[1]), os.environ.get("PYTHONPATH", ""))
+    paths = {"PATH": os.pathsep.join(map(str, folders)), "PYTHONPATH": os.pathsep.join(filter(None, sources))}
+    return {**os.environ, **paths, **more}
 
 
 class Sshd:
@@ -195,3 +197,9 @@ def put_first(name: str, script: str, folder: str = "bin") -> Mapping[str, str]:
     place.write_text(f"#!/bin/sh\n{script}\n")
     place.chmod(0o755)
     return {"PATH": f"{place.parent}{os.pathsep}{environment()['PATH']}"}
+
+
+def cluster_rows(project: Project) -> list[dict[str, Any]]:
+    """What doctor says of the cluster."""
+    rows = map(json.loads, project.run("--json", "doctor", "--quick").stdout.splitlines())
+    return [row for row in rows if row["name"] == "cluster"]

@@ -5,6 +5,7 @@ As a program it prints the packages that are missing here. It needs nothing beyo
 
 import ctypes
 import functools
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -49,6 +50,10 @@ def _probe_landlock() -> str | None:
     return None if version > 0 else "the kernel has no Landlock"
 
 
+def _probe_dask_jobqueue() -> str | None:
+    return None if importlib.util.find_spec("dask_jobqueue") else "dask_jobqueue is not installed: pip has it"
+
+
 def _probe_root() -> str | None:
     return None if os.geteuid() == 0 else "only root can do this"
 
@@ -63,6 +68,7 @@ def _probe_mount() -> str | None:
 _PROBES: dict[str, Callable[[], str | None]] = {
     "bwrap": _probe_bwrap,
     "landlock": _probe_landlock,
+    "dask_jobqueue": _probe_dask_jobqueue,
     "root": _probe_root,
     "mount": _probe_mount,
 }

@@ -17,6 +17,7 @@ OTHER_NAMES = {
     word: page
     for page, words in {
         "agents": "outage",
+        "cluster": "container dask slurm worker",
         "manifest-metric": "cheat guard",
         "noise": "flaky holdout odds settled stack",
         "overnight": "fresh notification notify plateau rotate",
