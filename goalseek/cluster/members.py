@@ -33,18 +33,22 @@ class Member:
         self._python = python
         self._process: process.Helper | None = None
         self._began = 0.0
+        self.port = _free_port()  # of the scheduler
+        self.ends = 0  # by itself
         self.failure = ("", "")  # what it said when it ended last, and what to do
 
-    def keep(self, certificates: dict[str, str], scheduler: int, port: int) -> None:
+    def keep(self, certificates: dict[str, str], scheduler: int) -> None:
         """Starts it if it does not run, at most every two seconds."""
         if self._process and self._process.poll() is None:
             return
         if self._process:
             self.failure = self._ended()
+            self.ends += 1
         if time.monotonic() - self._began < _RESTART_SECONDS:
             return
         self._began = time.monotonic()
         command = [self._python or sys.executable, "-m", "goalseek.cluster.member"]
+        port = scheduler if self._role == "scheduler" else _free_port()
         asked = {"role": self._role, "name": self.name, "port": port, "scheduler": f"tls://{LOOPBACK}:{scheduler}"}
         if self.host:
             forwards = list[str]()
@@ -80,6 +84,8 @@ class Member:
         printed = ended.stderr.read().decode("utf-8", "replace").strip().splitlines()
         ended.stdout.close()
         ended.stderr.close()
+        if code > 0:  # not by a signal: another program may have taken the port
+            self.port = _free_port()
         remedy = ""
         if self.host and code == _SSH_FAILED:
             remedy = f"ssh {self.host} true must succeed without a question, and sshd there allow TCP forwarding"
@@ -102,23 +108,21 @@ class Members:
         python = "" if kind == "local" else parallel.python
         self.workers = [Member(name, "worker", host, python) for name, host in zip(names, hosts, strict=True)]
         self.security = Security.temporary()
-        self._port = _free_port()
 
     @property
     def address(self) -> str:
-        return f"tls://{LOOPBACK}:{self._port}"
+        return f"tls://{LOOPBACK}:{self._scheduler.port}"
 
     @property
     def failure(self) -> tuple[str, str]:
-        """Of one that does not start, with a remedy; empty if all do."""
-        return next((one.failure for one in (self._scheduler, *self.workers) if one.failure[0]), ("", ""))
+        """Of one that did not start twice, as a port may be taken; with a remedy, and empty if there is none."""
+        return next((one.failure for one in (self._scheduler, *self.workers) if one.ends > 1), ("", ""))
 
     def keep(self) -> None:
         own = self.security
         certificates = {"ca": own.tls_ca_file, "cert": own.tls_worker_cert, "key": own.tls_worker_key}
-        self._scheduler.keep(certificates, self._port, self._port)
-        for worker in self.workers:
-            worker.keep(certificates, self._port, _free_port())
+        for member in (self._scheduler, *self.workers):
+            member.keep(certificates, self._scheduler.port)
 
     def close(self) -> None:
         members = (*self.workers, self._scheduler)

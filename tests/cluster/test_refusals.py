@@ -180,7 +180,8 @@ def test_a_host_that_is_lost_in_mid_climb_has_a_line_with_the_reason(
             if line.startswith("/usr/bin/ssh "):
                 os.kill(pid, signal.SIGKILL)
         until(lambda: "gpu1: " in (said := project.check("status")) and "Permission denied (publickey)." in said)
-        assert climbing.poll() is None and "waits for the cluster" in project.check("status")
+        until(lambda: "waits for the cluster" in project.check("status"))
+        assert climbing.poll() is None
         (sshd.folder / "gone").rename(sshd.folder / "user.pub")
         climbing.communicate(timeout=100)
         assert climbing.returncode == 0
