@@ -69,6 +69,7 @@ def verify_baseline(iteration: Iteration, ruler: str, candidate: Candidate) -> t
     metric, guards = config.manifest.metric, config.manifest.guard
     # Measurements before the first baseline had no table of cases, and may be of another kind of machine.
     pool = () if metric.cases or iteration.project.cluster else iteration.standing.pooled(candidate.tree, ruler)
+    pool = tuple(record for record in pool if record.host is None)
 
     def next_run(evidence: Evidence) -> Callable[[], Evidence] | Verdict:
         if pool and not evidence.runs:
