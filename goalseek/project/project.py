@@ -295,7 +295,7 @@ class Project:
             incumbent=_commit_row(standing.incumbent),
             spend=to_plain(standing.spend),
             limits=to_plain(self.loaded.manifest.limits),
-            workers=self._clusters[0].lines if self._clusters else (),
+            workers=self._clusters[0].lines if self._clusters and status in ACTIVE_STATUSES else (),
             **fields,
         )
         if picture != self.activity.picture:
