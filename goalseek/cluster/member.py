@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import sys
+import tempfile
 import threading
 import time
 from typing import Any
@@ -74,7 +75,9 @@ def main() -> None:
         threading.Thread(target=await_end, daemon=True).start()
         await _serve(asked, ended)
 
-    asyncio.run(run())
+    # Dask imports from its folder before all others: nobody else may own that, nor the one above.
+    with tempfile.TemporaryDirectory(prefix="goalseek-") as folder, dask.config.set({"temporary-directory": folder}):
+        asyncio.run(run())
     os._exit(0)  # a task may be at work: its programs have ended with the plugin
 
 
