@@ -392,7 +392,7 @@ class Cluster:
         if worker.slot and self._is_alone:
             return "idle: its host has another worker, and times are measured one at a time"
         values = {"prefix": self._places.prefix, "object_format": self._objects.object_format, "slot": worker.slot}
-        await self._ask(worker, "open", **values)
+        worker.slot = await self._ask(worker, "open", **values)
         worker.facts = facts
         return ""
 

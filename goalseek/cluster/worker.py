@@ -157,6 +157,7 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
         self._tenants: dict[str, Tenant] = {}
         self._cancelled: set[str] = set()
         self._turn = threading.Lock()
+        self._slot: int | None = None
         self._running: tuple[str, str] = ("", "")  # tenant and key
         self.renewed_at = time.monotonic()
         keys = (worker.security.tls_worker_key, worker.security.tls_client_key)
@@ -195,11 +196,14 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
         self.renewed_at = self._tenants[tenant].renewed_at = time.monotonic()
         return self._running[1]
 
-    def do_open(self, tenant: str, prefix: str, object_format: str, slot: int) -> None:
+    def do_open(self, tenant: str, prefix: str, object_format: str, slot: int) -> int:
+        """The slot of this worker: that of the first driver, so that no two workers of a host share a card."""
+        self._slot = slot if self._slot is None else self._slot
         homes = cache_folder() / "cluster"
         _remove_left(homes)
         home = homes / f"{tenant}-{os.getpid()}"
-        self._tenants[tenant] = Tenant(home, prefix, object_format, slot, self._refuse_ended)
+        self._tenants[tenant] = Tenant(home, prefix, object_format, self._slot, self._refuse_ended)
+        return self._slot
 
     def do_close(self, tenant: str) -> None:
         if known := self._tenants.pop(tenant, None):

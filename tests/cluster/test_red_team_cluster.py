@@ -261,8 +261,8 @@ def test_closing_a_driver_waits_for_no_other_driver(monkeypatch: pytest.MonkeyPa
     async def play() -> None:
         plugin = MeasuringPlugin()
         plugin.setup(SimpleNamespace(handlers={}, security=Security()))  # type: ignore[arg-type]
-        for name in ("one", "two"):
-            await asyncio.to_thread(plugin.do_open, name, "", "sha1", 0)
+        for name, slot in (("one", 1), ("two", 0)):
+            assert await asyncio.to_thread(plugin.do_open, name, "", "sha1", slot) == 1, "the slot is the worker's"
             plugin._tenants[name].verifiers["digest"] = None  # type: ignore[assignment]
         folders = [plugin._tenants[name].home for name in ("one", "two")]
         spec = MeasurementSpec("tree", 1, 1)
