@@ -77,7 +77,7 @@ def look_at_holdout(project: Project, config: Config, is_end: bool) -> None:
                 (run,) = measurements.measure_in_turn(project, [structs.replace(target, own_folder=holdout.command)])
                 number = run.number
             except GoalseekError as error:
-                if error.stop_reason == StopReason.TAMPERED:
+                if error.stop_reason in (StopReason.TAMPERED, StopReason.CLUSTER):
                     raise
                 number = Failure("failed", error.message)
         if isinstance(number, Failure):
