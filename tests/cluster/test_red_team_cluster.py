@@ -27,7 +27,7 @@ from distributed import Client
 from distributed.comm import tcp
 from distributed.security import Security
 from inside import run_here
-from project import FILES, Project, Projects, answer, home, living, until
+from project import FILES, Project, Projects, answer, held_out, home, living, until
 from skips import levels
 
 from goalseek.cluster import worker as worker_side
@@ -35,14 +35,16 @@ from goalseek.cluster.members import Members
 from goalseek.cluster.worker import MeasuringPlugin, Tenant
 from goalseek.disk import closing
 from goalseek.errors import GoalseekError
+from goalseek.evaluation import measurements
 from goalseek.locks import open_lock, try_lock
 from goalseek.manifest.loading import load
 from goalseek.manifest.tables import Parallel
 from goalseek.measurement.measure import MeasurementSpec
 from goalseek.phase_values import Evidence
+from goalseek.project import project as project_module
 from goalseek.sandbox.reaper import _remove_folder
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK
-from goalseek.values import VerifierRun
+from goalseek.values import StopReason, VerifierRun
 
 HIDDEN = {"hidden/tracked.bin": os.urandom(3000), "labels.bin": os.urandom(3000)}  # no git makes them shorter
 ATTACK = """\
@@ -402,3 +404,54 @@ def test_no_program_sees_the_key_of_the_cluster(project: Project) -> None:
 
 
 VERIFY = [{"name": "judge", "run": 'cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"', "sees": "candidate"}]
+
+
+def test_a_look_at_the_holdout_that_the_cluster_lost_is_made_again(
+    make_project: Projects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_project(manifest=held_out("sh hidden/judge.sh", when="kept"))
+    project.set_moves(answer(2), answer(1))
+    monkeypatch.chdir(project.top)
+
+    def looks() -> list[tuple[str, str]]:
+        return [(row["of"], row["reason"]) for row in project.records() if row["kind"] == "holdout"]
+
+    with monkeypatch.context() as lost:
+        error = GoalseekError("lost 4 times", "", StopReason.CLUSTER)
+        lost.setattr(measurements, "measure_in_turn", lambda *values: (_ for _ in ()).throw(error))
+        assert run_here(["iterate", "-n", "1"]) == 3
+    assert looks() == [("baseline", "begun")]
+    project.check("iterate", "-n", "1")
+    assert [look for look in looks() if look[1] != "begun"] == [("baseline", "measured"), ("best", "measured")]
+
+
+@pytest.mark.parametrize(
+    ("host", "portable"), [("elsewhere", False), ("elsewhere", True), (os.uname().nodename, False)]
+)
+def test_a_comparison_that_was_begun_on_another_host_begins_again_here(
+    host: str, portable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(project_module, "add_measurement", lambda verifier, spec, evidence, folder: evidence)
+    standing = SimpleNamespace(machine=None, baseline=None)
+    config = SimpleNamespace(manifest=SimpleNamespace(metric=SimpleNamespace(portable=portable)))
+    begun = Evidence((VerifierRun("candidate", 1.0, 1, 1.0, host=host),))
+    here: Any = SimpleNamespace(cluster=None, standing=standing)
+    made = project_module.Project.measure(here, None, config, MeasurementSpec("tree", 2, 1), begun, home())  # type: ignore[arg-type]
+    assert made == (Evidence() if host == "elsewhere" and not portable else begun)
+
+
+@pytest.mark.slow
+def test_a_cluster_that_the_manifest_asks_for_in_mid_climb_is_for_the_next_command(project: Project) -> None:
+    moved = project.manifest.with_suffix(".new")
+    project.set_manifest({"parallel": {"cluster": "local:1"}})
+    project.manifest.rename(moved)
+    project.set_manifest({})
+    project.set_moves({"files": {"answer.json": answer(2)}}, answer(3))
+    judge = project.folder / "hidden/judge.sh"
+    judge.write_text(f"{judge.read_text()}if grep -q 2, answer.json; then cp {moved} {project.manifest}; fi\n")
+    project.commit("a judge that edits the manifest")
+    project.check("iterate", "-n", "2")
+    assert [row["runs"][0].get("host") for row in project.iterations()] == [None, None, None]
+    project.set_moves(answer(2), answer(3), answer(4))
+    project.check("iterate", "-n", "1")
+    assert project.iterations()[-1]["runs"][0]["host"] == os.uname().nodename
