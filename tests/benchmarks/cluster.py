@@ -9,7 +9,7 @@ turns in repositories of their own, so a busy machine is busy for all; medians o
     way       what a measurement of a new tree takes beyond its verifier, which sleeps 10 ms
     four      candidates decided in an hour by four agents and ``local:4``, beside four benches
     eight     the same by eight agents and ``local:8``, beside eight agents and ``local:1``
-    short     1,000 iterations with a verifier of 10 ms, in a climb of four agents on ``local:4``, beside four benches
+    short     1,000 measurements of 10 ms: the same by four agents and ``local:4``, beside four benches; no row is lost
     memory    the peak of resident memory (VmHWM) of a climb with eight workers on ten thousand records; its workers are
               other processes
 
@@ -18,6 +18,8 @@ A climb's pace counts from the record after the first two for each bench, when a
 
 import argparse
 import contextlib
+import itertools
+import math
 import os
 import re
 import statistics
@@ -94,46 +96,41 @@ def measure(project: Project, number: int) -> float:
 
 
 def four(bounds: Bounds) -> Iterator[Row]:
-    away, own = paces(bounds, {"local:4": (4, 4), "none": (4, 4)})
+    away, own = paces(bounds, {"local:4": (4, 4), "none": (4, 4)}, SLEEP, SLEEP, "--for", f"{bounds.seconds:g}s")
     yield Row("local:4, beside four benches, decided an hour", f"{away:.0f}", f"{own:.0f}", away / own, ">= 0.9")
 
 
 def eight(bounds: Bounds) -> Iterator[Row]:
-    many, one = paces(bounds, {"local:8": (8, 8), "local:1": (1, 8)}, agent=SLEEP / 4)
+    many, one = paces(bounds, {"local:8": (8, 8), "local:1": (1, 8)}, SLEEP, SLEEP / 4, "--for", f"{bounds.seconds:g}s")
     yield Row("local:8, beside local:1, decided an hour", f"{many:.0f}", f"{one:.0f}", many / one, ">= 7")
 
 
-def paces(bounds: Bounds, sides: dict[str, tuple[int, int]], agent: float = SLEEP) -> list[float]:
-    """Candidates decided in an hour, medians of the rounds; a side is a cluster, its benches and agents."""
-    folders = {
-        name: make_side(bounds.place / name, name, benches, SLEEP, agent) for name, (benches, _) in sides.items()
-    }
-    found: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(bounds.rounds):
-        for name, (benches, agents) in sides.items():
-            before = len(decided(folders[name]))
-            climb(folders[name], agents, "--for", f"{bounds.seconds:g}s")
-            moments = [datetime.fromisoformat(record.timestamp) for record in decided(folders[name])[before:]]
-            # After its time the agents stop, and what they have begun is decided by fewer and fewer benches.
-            moments = moments[2 * benches : -agents - benches]
-            hours = (moments[-1] - moments[0]).total_seconds() / 3600
-            found[name].append((len(moments) - 1) / hours)
-            print(f"{name:<8} {found[name][-1]:>6.0f} an hour", file=sys.stderr, flush=True)
-    return [statistics.median(each) for each in found.values()]
-
-
 def short(bounds: Bounds) -> Iterator[Row]:
-    each: list[float] = []
-    for name, benches in {"local:4": 1, "none": 4}.items():
-        folder = make_side(bounds.place / name, name, benches, NAP, NAP)
-        done = len(decided(folder))
-        began = time.perf_counter()
-        climb(folder, 4, "-n", str(SHORT))
-        each.append((time.perf_counter() - began) / SHORT)
-        numbers = [record.iteration for record in decided(folder)]
-        assert sorted(numbers) == [*range(1, done + SHORT + 1)], "a row is lost or doubled"
-    away, own = each
-    yield Row(f"{SHORT:,} iterations with local:4, beside four benches", ms(away), ms(own), away / own)
+    count = str(math.ceil(SHORT / bounds.rounds))
+    away, own = paces(bounds, {"local:4": (4, 4), "none": (4, 4)}, NAP, NAP, "-n", count)
+    yield Row(f"{SHORT:,} measurements of 10 ms, decided an hour", f"{away:.0f}", f"{own:.0f}", away / own)
+
+
+def paces(
+    bounds: Bounds, sides: dict[str, tuple[int, int]], sleep: float, agent: float, *bound: str
+) -> Iterator[float]:
+    """Candidates decided in an hour, medians of the rounds; a side is a cluster, its benches and agents."""
+    folders = {name: make_side(bounds.place / name, name, count, sleep, agent) for name, (count, _) in sides.items()}
+    found: dict[str, list[float]] = {name: [] for name in sides}
+    for _, (name, (benches, agents)) in itertools.product(range(bounds.rounds), sides.items()):
+        before = len(decided(folders[name]))
+        climb(folders[name], agents, *bound)
+        records = decided(folders[name])
+        assert sorted(record.iteration for record in records) == [*range(1, len(records) + 1)], (
+            "a row is lost or doubled"
+        )
+        # At the end the agents stop, and what they have begun is decided by fewer and fewer benches.
+        moments = [datetime.fromisoformat(record.timestamp) for record in records[before:]][
+            2 * benches : -agents - benches
+        ]
+        found[name].append((len(moments) - 1) * 3600 / (moments[-1] - moments[0]).total_seconds())
+        print(f"{name:<8} {found[name][-1]:>6.0f} an hour", file=sys.stderr, flush=True)
+    return map(statistics.median, found.values())
 
 
 def memory(bounds: Bounds) -> Iterator[Row]:
