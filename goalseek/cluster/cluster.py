@@ -57,6 +57,7 @@ _CONNECT_SECONDS = 5.0
 _SEND_SECONDS = 0.001  # between two messages to the scheduler; Dask's ten delay each measurement by four
 _OPENING_SECONDS = 60.0
 _PART_BYTES = 4 * 2**20
+_MOST_TASKS = 2  # of a worker at once
 _ATTEMPTS = 4  # the first, and three more
 _OF_DRIVER = (StopReason.INCUMBENT_FAILED, StopReason.TAMPERED)  # no fault of the worker's machine
 _HINT = "see the workers' own output; goalseek doctor; then run the same command again"
@@ -405,7 +406,7 @@ class Cluster:
     async def _measure(self, asked: Asked) -> tuple[Evidence, dict[str, bytes]] | None:
         """None if the comparison has to begin again on another host."""
         attempts: dict[asyncio.Task[Any], tuple[RemoteWorker, str]] = {}
-        runs = asked.evidence.runs
+        runs, role = asked.evidence.runs, asked.spec.role or asked.spec.side
         made: tuple[Evidence, dict[str, bytes]] | None = None
         try:
             for number in itertools.count(1):
@@ -414,6 +415,8 @@ class Cluster:
                 if runs and runs[-1].host != worker.facts.host and not asked.is_portable:
                     return None
                 key = f"{asked.key}-{number}-{self._tenant[-8:]}"
+                what = f"iteration {asked.spec.iteration}, run {len(runs) + 1}, the {role}"
+                worker.tasks[key] = f"{what}, since {format_moment()}"
                 attempts[self._start(self._attempt(worker, asked, key))] = worker, key
                 try:
                     made = await self._first(worker, attempts)
@@ -433,8 +436,6 @@ class Cluster:
                 task.cancel()
 
     async def _attempt(self, worker: RemoteWorker, asked: Asked, key: str) -> Any:
-        run, role = len(asked.evidence.runs) + 1, asked.spec.role or asked.spec.side
-        worker.tasks[key] = f"iteration {asked.spec.iteration}, run {run}, the {role}, since {format_moment()}"
         digest = await self._supply(worker, asked)
         assert self._client
         values = (worker.tenant, digest, asked.bench, asked.spec, asked.evidence)
@@ -488,13 +489,16 @@ class Cluster:
                 worker.doing = "" if worker in usable else unlike
             if usable and self._client and self._client.status == "running":
                 best = min(usable, key=cost)
-                for worker in fit:
-                    worker.lanes.discard(lane)
-                best.lanes.add(lane)
-                asked.waits = ""
-                return best
+                if len(best.tasks) < _MOST_TASKS:  # else others have left
+                    for worker in fit:
+                        worker.lanes.discard(lane)
+                    best.lanes.add(lane)
+                    asked.waits = ""
+                    return best
             why = self._problem or "no worker of the cluster is there"
-            if fit:
+            if usable:
+                why = self._problem or f"each worker has {_MOST_TASKS} measurements"
+            elif fit:
                 why = f"no worker is of the baseline's kind of machine, {asked.machine}"
                 why += ": goalseek baseline measures it on another, metric.portable = true compares the numbers"
             asked.waits = f"waits for the cluster: {why}"

@@ -1,5 +1,6 @@
 """A cluster that there is: two repositories on it at once, workers that join and leave, many short measurements."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -17,6 +18,7 @@ from project import Project, until
 from goalseek.locks import Baton
 from goalseek.loop.lanes import LanePool, Resource
 from goalseek.measurement.lane import Lane
+from goalseek.phase_values import Evidence
 
 JUDGE = """\
 echo "$GOALSEEK_ITERATION" >> "$JOURNAL"
@@ -122,6 +124,34 @@ def test_each_lane_has_a_folder_of_its_own_however_often_workers_come_and_go() -
         assert sorted(lane.slot for lane in held) == [0, 1, 2, 3]
 
 
+def test_a_worker_has_two_measurements_at_most_and_lanes_that_nobody_holds_do_not_count() -> None:
+    cluster_module = pytest.importorskip("goalseek.cluster.cluster")
+    facts = SimpleNamespace(machine="m", host="h")
+    first, second = (cluster_module.RemoteWorker(name, name, "t", facts) for name in "ab")
+    cluster = cluster_module.Cluster.__new__(cluster_module.Cluster)
+    cluster._workers, cluster._problem = {"a": first, "b": second}, ""
+    cluster._client = SimpleNamespace(status="running")
+    lanes = [Lane(cast(Any, None), cast(Any, None), cast(Any, None), number) for number in range(4)]
+    asked = [SimpleNamespace(lane=lane, evidence=Evidence(), machine=None, avoided=set(), waits="") for lane in lanes]
+    first.lanes, second.lanes = {lanes[0]}, {lanes[1]}  # of which only the former is held
+    lanes[0].is_held = True
+
+    async def place(number: int) -> Any:
+        worker = await asyncio.wait_for(cluster._place(asked[number]), 1)
+        worker.tasks[str(number)] = "a measurement"
+        lanes[number].is_held = True
+        return worker
+
+    assert asyncio.run(place(2)) is second
+    del cluster._workers["b"]
+    assert (asyncio.run(place(0)), asyncio.run(place(2))) == (first, first)
+    with pytest.raises(TimeoutError):
+        asyncio.run(place(3))
+    assert asked[3].waits == "waits for the cluster: each worker has 2 measurements"
+    first.tasks.clear()
+    assert asyncio.run(place(3)) is first
+
+
 @pytest.mark.slow
 def test_two_repositories_climb_on_one_cluster_at_once(tmp_path: Path, joined: Joined) -> None:
     for name in ("one", "two"):
@@ -164,6 +194,6 @@ def test_lanes_follow_a_worker_that_joins_and_one_that_leaves(tmp_path: Path, jo
 def test_many_short_measurements_each_have_one_row(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     project = begin(tmp_path / "repository", 0.01, cluster="local:2")
-    project.check("iterate", "--jobs", "2", "-n", "150")
-    assert len(refuse_lost(project)) == 151
+    project.check("iterate", "--jobs", "2", "-n", "100")
+    assert len(refuse_lost(project)) == 101
     refuse_left()
