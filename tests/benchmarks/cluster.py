@@ -13,7 +13,8 @@ turns in repositories of their own, so a busy machine is busy for all; medians o
     memory    the peak of resident memory (VmHWM) of a climb with eight workers on ten thousand records; its workers are
               other processes
 
-A climb's pace counts from the record after the first two for each bench, when all are at work.
+A climb's pace counts from the record after the first two for each bench, when all are at work. ``way`` means something on
+an idle machine only: each of its ten changes of process waits for a processor.
 """
 
 import argparse
@@ -183,6 +184,7 @@ def main() -> None:
                 print(" | ".join(row.cells()), file=sys.stderr, flush=True)
                 rows.append(row.cells())
     print_table(("", "cluster", "beside it", "figure", "wanted", ""), rows)
+    print(f"load of {os.cpu_count()} processors in the last 15 minutes: {os.getloadavg()[2]:.1f}")
 
 
 if __name__ == "__main__":
