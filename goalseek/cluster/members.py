@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import random
 import shlex
 import socket
 import sys
@@ -18,6 +19,7 @@ from goalseek.manifest.tables import Parallel
 
 _RESTART_SECONDS = 2.0
 _SSH_FAILED = 255  # not the exit code of the program there
+_PORTS = (10_000, 32_768)
 _END_SECONDS = 15.0  # a worker ends its programs first
 # Each reaches the other by a port forwarded on its own loopback: no port is open to a network.
 _SSH = "ssh -T -o BatchMode=yes -o ExitOnForwardFailure=yes -o ServerAliveInterval=5 -o ServerAliveCountMax=3".split()
@@ -133,6 +135,8 @@ class Members:
 
 
 def _free_port() -> int:
-    with socket.create_server((LOOPBACK, 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+    """Below those that a system gives to connections, which would take it before a program here serves it."""
+    while True:
+        with contextlib.suppress(OSError), socket.create_server((LOOPBACK, random.randrange(*_PORTS))) as server:
+            port: int = server.getsockname()[1]
+            return port
