@@ -162,6 +162,7 @@ class Cluster:
         self._notes = deque[str]()
         self._reading = threading.Lock()
         self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(lambda loop, context: None)  # of what tornado leaves after a cancelled wait
         self._thread = threading.Thread(target=self._loop.run_forever, name="cluster", daemon=True)
         self._thread.start()
         try:
@@ -362,6 +363,8 @@ class Cluster:
                 worker.problem = ""  # it is met again
         except Exception as error:  # Dask has many; what remains wrong is seen at the next look
             worker.lost = worker.lost or str(error) or "it does not answer"
+            if not worker.facts and (fault := disk.machine_error(error)):
+                worker.problem = fault.message  # its disk is full, say
         if not worker.problem and self._workers.get(worker.address) is worker:
             del self._workers[worker.address]
 
