@@ -91,6 +91,10 @@ class GitFailed(Exception):
         self.exit_code = exit_code
         self.stderr = text
         self.stdout = stdout
+        self._arguments = arguments
+
+    def __reduce__(self) -> tuple[type[GitFailed], tuple[object, ...]]:
+        return GitFailed, (self._arguments, self.exit_code, self.stderr.encode(), self.stdout)  # from a worker, say
 
 
 def tampered_error(message: str, hint: str = "") -> GoalseekError:
