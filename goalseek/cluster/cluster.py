@@ -230,16 +230,20 @@ class Cluster:
                         if shown:
                             wait.enter_context(verifier.waiting(shown))
                     verifier.pause(wait=is_over.wait)
-                    while self._notes:
-                        self._note(self._notes.popleft())
+                    self._tell()
             except BaseException:
                 answer.cancel()
                 raise
+        self._tell()
         if (made := answer.result()) is None:
             return Evidence()
         verifier.refuse_changed()
         _write_files(run_folder, made[1], number, verifier.on_output)
         return made[0]
+
+    def _tell(self) -> None:
+        while self._notes:
+            self._note(self._notes.popleft())
 
     def close(self) -> None:
         leaving = asyncio.run_coroutine_threadsafe(self._leave(), self._loop)
@@ -434,7 +438,8 @@ class Cluster:
         finally:
             for task, (worker, key) in attempts.items():
                 worker.forget(key)
-                if task.done() and not (task.cancelled() or task.exception()) and task.result() is not made:
+                is_over = task.done() and (task.cancelled() or task.exception() or task.result() is made)
+                if made and not is_over and (task.done() or worker.address in self._workers):
                     self._notes.append(f"{asked.key} has its answer: a second one, of {worker.name}, is dropped")
                 task.cancel()
 
