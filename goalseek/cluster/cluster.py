@@ -439,7 +439,8 @@ class Cluster:
             for task, (worker, key) in attempts.items():
                 worker.forget(key)
                 is_over = task.done() and (task.cancelled() or task.exception() or task.result() is made)
-                if made and not is_over and (task.done() or worker.address in self._workers):
+                known = self._workers.get(worker.address)  # None, or one that is stopped: it will not answer
+                if made and not is_over and (task.done() or (known and known.is_fit)):
                     self._notes.append(f"{asked.key} has its answer: a second one, of {worker.name}, is dropped")
                 task.cancel()
 
@@ -477,7 +478,7 @@ class Cluster:
         if len(asked.lost) == _ATTEMPTS:
             message = f"{asked.key} was lost {_ATTEMPTS} times: {'; '.join(asked.lost)}"
             raise GoalseekError(message, _HINT, StopReason.CLUSTER)
-        self._notes.append(f"a measurement was lost, and is made again with the same seed: {why}")
+        self._notes.append(f"{asked.key} was lost, and is made again with the same seed: {why}")
 
     async def _place(self, asked: Asked) -> RemoteWorker:
         """The lane's worker, or another one; waits for one that can measure this."""
