@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -236,11 +236,21 @@ def evidence_from_pool(pool: Sequence[MeasurementRecord], run_folder: Path) -> E
 
 
 def ruler_of(project: Project, config: Config, tree: str) -> Ruler:
+    return Ruler(
+        ruler_keys(config.manifest), digest_of_files(ruler_files(project, config, tree)), config.trees.hidden_from
+    )
+
+
+def ruler_files(project: Project, config: Config, tree: str) -> dict[str, str]:
+    """Mode and blob by path."""
     scope, files = config.scope, project.repository.objects.files(tree).items()  # who proposes is none of the ruler
-    files_of_ruler = ((path, entry) for path, entry in files if scope.in_ruler(path) and path not in scope.proposer)
-    lines = sorted(f"{entry.mode} {entry.blob} {path}" for path, entry in files_of_ruler)
-    digest = hashlib.sha256("\0".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
-    return Ruler(ruler_keys(config.manifest), digest, config.trees.hidden_from)
+    of_ruler = ((path, entry) for path, entry in files if scope.in_ruler(path) and path not in scope.proposer)
+    return {path: f"{entry.mode} {entry.blob}" for path, entry in of_ruler}
+
+
+def digest_of_files(files: Mapping[str, str]) -> str:
+    lines = sorted(f"{entry} {path}" for path, entry in files.items())
+    return hashlib.sha256("\0".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def baseline_error(

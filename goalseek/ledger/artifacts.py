@@ -189,14 +189,17 @@ def write_git_state(path: Path, refs: tuple[str | None, ...], branch: str, commi
     path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="replace")
 
 
-@functools.cache
 def describe_environment() -> str:
     """The text of ``env.json``."""
-    facts = {
+    return to_indented(environment_facts()) + "\n"
+
+
+@functools.cache
+def environment_facts() -> dict[str, str]:
+    return {
         "goalseek": __version__,
         "python": sys.version.split()[0],
         "git": git("version").decode().strip().removeprefix("git version "),
         "system": platform.platform(),
         "machine": platform.machine(),
     }
-    return to_indented(facts) + "\n"

@@ -6,6 +6,7 @@ A checked manifest is cached beside the records by its digest, so commands that 
 import contextlib
 import functools
 import hashlib
+import math
 import os
 import re
 import shlex
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from goalseek._version import __version__
 from goalseek.disk import read_object, write_atomic
@@ -21,7 +22,7 @@ from goalseek.errors import GoalseekError
 from goalseek.humanize import abbreviate
 from goalseek.manifest.keys import schema_text
 from goalseek.manifest.tables import Manifest
-from goalseek.values import from_plain, to_line
+from goalseek.values import from_plain, to_line, to_plain
 
 FILE_NAME = "goalseek.toml"
 RESULTS = "results.jsonl"
@@ -33,6 +34,7 @@ _CLIMB_COMMANDS = (
     "|audit|manifest|prune|doctor|noise"
 )
 _COMMAND = rf"\bgoalseek (?=(?:{_CLIMB_COMMANDS})\b)"
+_OPEN_SIDES = (-math.inf, math.inf)
 _NAMED_FILE = r"goalseek\.([^/]+)\.toml"
 
 
@@ -163,6 +165,32 @@ def to_toml(plain: dict[str, Any]) -> str:
     parts = [tomli_w.dumps({key: value for key, value in plain.items() if key != "verify"})]
     parts += ["\n[[verify]]\n" + tomli_w.dumps(command) for command in plain.get("verify", [])]
     return "".join(parts)
+
+
+def to_tables(manifest: Manifest) -> dict[str, Any]:
+    """All keys but those that are none by default, as TOML has them: another None is "none"."""
+    tables: dict[str, Any] = with_toml_names(_without_none(manifest))
+    return tables
+
+
+def with_toml_names(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        return {"pass" if key == "pass_" else key: with_toml_names(value) for key, value in plain.items()}
+    return [with_toml_names(value) for value in plain] if isinstance(plain, list) else plain
+
+
+def _without_none(value: Any) -> Any:
+    # TOML lacks None: a default of None is left out, another is "none", an open bound is infinite.
+    if isinstance(value, Struct):
+        fields = {field.name: (getattr(value, field.name), field.default) for field in structs.fields(value)}
+        return {
+            name: "none" if item is None else _without_none(item)
+            for name, (item, default) in fields.items()
+            if item is not None or default is not None
+        }
+    if isinstance(value, tuple):
+        return [_OPEN_SIDES[index] if item is None else _without_none(item) for index, item in enumerate(value)]
+    return to_plain(value)
 
 
 def _read(path: Path) -> str:
