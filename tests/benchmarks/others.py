@@ -1,11 +1,12 @@
-"""goalseek beside labloop, OpenEvolve and Optuna: what each reports where no change does anything, and after kills.
+"""goalseek beside labloop, hca, OpenEvolve and Optuna: what each reports where no change does anything, and after kills.
 
     python tests/benchmarks/others.py /path/to/venv/bin [--candidates 60] [--nights 5] [--kills 10]
 
-That environment holds the three others (``pip install labloop openevolve optuna``). In the first part the metric is
+That environment holds the others (``pip install labloop hillclimbanything openevolve optuna``). In the first part the metric is
 noise alone, normal with sd 1, and each candidate a comment: what is kept, and the gain that is reported, are luck. In
 the second part the tool is killed while a measurement runs, and called again: each proposal was paid for, so those that
-no measurement followed are lost. Optuna proposes no edits; its trials are numbers that the metric does not depend on.
+no measurement followed are lost. Optuna proposes no edits; its trials are numbers that the metric does not depend on. hca compares in percent, so its
+metric has the mean 100.
 """
 
 import argparse
@@ -57,6 +58,16 @@ llm: {{api_base: "{url}", api_key: "none", models: [{{name: "scripted", weight: 
 database: {{random_seed: null, in_memory: true}}
 evaluator: {{cascade_evaluation: false, parallel_evaluations: 1}}
 """
+HCA = """[task]
+name = "noise"
+editable = ["solution.py"]
+frozen = ["measure.py"]
+[objective]
+command = ["{python}", "measure.py"]
+metric = "score"
+direction = "max"
+useful_effect = "2%"
+"""
 OPTUNA = """import random, sys, optuna
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 study = optuna.create_study(direction="maximize")
@@ -99,7 +110,10 @@ def repository(folder: Path, seconds: float = 0.0) -> Path:
         "run.py": NOISE.format(seconds=seconds),
         "propose.py": PROPOSE,
         "goalseek.toml": MANIFEST.format(python=sys.executable),
-        ".gitignore": "labloop.jsonl*\n.goalseek\n",
+        ".gitignore": "labloop.jsonl*\n.goalseek\n.hca\n",
+        "measure.py": 'import random\nprint(f"METRIC score={100 + random.gauss(0, 1)}")\n',
+        "hca.toml": HCA.format(python=sys.executable),
+        "BRIEF.md": "",
     }
     for name, text in files.items():
         (folder / name).write_text(text)
@@ -166,6 +180,20 @@ def labloop_confirmed(bin: Path, folder: Path, count: int) -> Result:
     return labloop_night(bin, folder, count, "--confirm")
 
 
+def hca_night(bin: Path, folder: Path, count: int) -> Result:
+    """What hca keeps and confirms."""
+    paid = folder.parent / "paid"
+    run([str(bin / "hca"), "init"], repository(folder), paid)
+    for number in range(count):
+        with (folder / "solution.py").open("a") as code:
+            code.write(f"# idea {number}\n")
+        run(["sh", "-c", f"{bin}/hca try -m 'idea {number}' || [ $? = 1 ]"], folder, paid)  # 1: reverted
+    verdicts = [json.loads(path.read_text()) for path in folder.glob(".hca/attempts/*/verdict.json")]
+    kept = [verdict["estimate"] for verdict in verdicts if verdict["verdict"] == "keep"]
+    runs = sum(len(path.read_text().splitlines()) for path in folder.glob(".hca/**/runs.jsonl"))
+    return len(kept), sum(kept), runs
+
+
 def openevolve_night(bin: Path, folder: Path, count: int) -> Result:
     """What OpenEvolve reports as its best program, at a model that answers with a comment."""
     folder.mkdir()
@@ -195,6 +223,7 @@ NIGHTS: dict[str, Callable[[Path, Path, int], Result]] = {
     "goalseek": goalseek_night,
     "labloop": labloop_night,
     "labloop --confirm": labloop_confirmed,
+    "hca": hca_night,
     "OpenEvolve": openevolve_night,
     "Optuna": optuna_night,
 }
@@ -237,8 +266,8 @@ def main() -> None:
     parser.add_argument("--nights", type=int, default=5)
     parser.add_argument("--kills", type=int, default=10)
     options = parser.parse_args()
-    asked = "from importlib.metadata import version as v; print(v('labloop'), v('openevolve'), v('optuna'))"
-    print("goalseek", version("goalseek"), "| labloop, openevolve, optuna:", end=" ", flush=True)
+    asked = "from importlib.metadata import version as v; print(*map(v, ('labloop', 'hillclimbanything', 'openevolve', 'optuna')))"
+    print("goalseek", version("goalseek"), "| labloop, hca, openevolve, optuna:", end=" ", flush=True)
     subprocess.run([options.bin / "python", "-c", asked], check=True)
     for name, night in NIGHTS.items():
         results = []
