@@ -154,6 +154,7 @@ def test_the_notebook_runs_and_shows_plot_and_report(tmp_path: Path) -> None:
 
 
 def test_what_pushes_the_records_pushes_all_of_them_or_none() -> None:
-    lines = [line for page in (pages.README, *pages.GUIDE.glob("*.md")) for line in page.read_text().splitlines()]
+    scripts = (pages.README.parent / ".github").rglob("*.sh")
+    lines = "\n".join(path.read_text() for path in (*pages.PAGES, *scripts)).splitlines()
     pushes = [line for line in lines if "git push" in line and "refs/goalseek" in line]
     assert len(pushes) == 2 and all("git push --atomic" in line for line in pushes)

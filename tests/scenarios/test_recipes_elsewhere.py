@@ -1,16 +1,10 @@
 """The guide's recipes for people and machines that take over from each other, run line by line as printed."""
 
-import re
-import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from inside import installation_hint
-from packaging.requirements import Requirement
 from project import JUDGE, Project, answer, home, until
-from recipes import WAITING, block, hold, install, let_go, lines, path_with_it, put_on_path, typed
+from recipes import WAITING, block, hold, install, let_go, lines, typed
 
 AGENT = 'cat > "$HOME/prompt-$GOALSEEK_ITERATION"; printf \'{"score": %s}\' "$GOALSEEK_ITERATION" > answer.json'
 
@@ -112,97 +106,3 @@ def test_another_machine_has_all_of_it_and_gives_it_back(repo: Project) -> None:
         assert told(project)[-1] == (5, "better", 0)
     typed(push, repo.folder)
     assert "fetch first" in typed(push, other.folder, exit_code=1).stderr
-
-
-def steps() -> list[dict[str, Any]]:
-    """The steps of the job that the recipe prints."""
-    found: list[dict[str, Any]] = yaml.safe_load(block("In CI", "yaml"))["jobs"]["climb"]["steps"]
-    return found
-
-
-def job(checkout: Project, summary: Path, most: str = "") -> bool:
-    """Runs the steps that are commands, as the service does; whether all of them succeeded.
-
-    What installs something is only noted: in ``~/installed``. ``most`` ends the climb before its time.
-    """
-    for name in ("sudo", "pip"):
-        put_on_path(name, f'echo {name} "$@" >> "$HOME/installed"')
-    has_failed = False
-    for step in steps():
-        if "run" not in step or (has_failed and step.get("if") != "always()"):
-            continue
-        environment = path_with_it() | {"GITHUB_STEP_SUMMARY": str(summary), "GITHUB_ACTIONS": "true"}
-        environment |= dict.fromkeys(step.get("env", {}), "given")
-        command = step["run"].replace("iterate ", f"iterate {most} ")
-        try:
-            typed(command, checkout.folder, environment)
-        except AssertionError:
-            has_failed = True
-    return not has_failed
-
-
-@pytest.fixture
-def climbs_in_ci(repo: Project) -> Project:
-    """A project with the number of the recipe."""
-    repo.write({"answer.json": '{"accuracy": 0.1}\n'})
-    metric = {"direction": "maximize", "query": "accuracy", "noise": "none"}
-    repo.set_manifest({"metric": metric, "env": {"agent": {"pass": ["ANTHROPIC_API_KEY"]}}})
-    repo.set_moves(*(f'{{"accuracy": {0.1 + number / 1000}}}\n' for number in range(1, 100)))
-    repo.commit("climbs in CI")
-    repo.git("push", "--quiet", "origin", "main")
-    return repo
-
-
-@pytest.mark.slow
-def test_in_ci_each_job_goes_on_where_the_one_before_ended(climbs_in_ci: Project) -> None:
-    first = clone("first")
-    assert job(first, home("summary-1"), most="-n 3")
-    records = first.iterations()
-    assert len(records) == 4
-    climbs_in_ci.set_moves(*['{"accuracy": 0.995}\n'] * 3)
-    second = clone("second")
-    assert job(second, home("summary-2"))
-    after = second.iterations()
-    assert after[: len(records)] == records and len(after) > len(records)
-    assert [record["iteration"] for record in after] == list(range(len(after)))
-    assert after[-1]["metric"]["value"] == 0.995 and len({record["run_id"] for record in after}) == 1
-    uploads = next(step["with"]["path"] for step in steps() if "upload-artifact" in step.get("uses", ""))
-    assert "0.995" in (second.folder / uploads).read_text()
-    assert "0.995" in home("summary-2").read_text()
-    assert second.git("status", "--porcelain", "--untracked-files=no") == ""
-
-
-@pytest.mark.slow
-def test_in_ci_what_was_recorded_before_a_failure_is_pushed_all_the_same(climbs_in_ci: Project) -> None:
-    climbs_in_ci.write({"goalseek.toml": climbs_in_ci.manifest.read_text() + "\n[limits]\nfailures = 2\n"})
-    climbs_in_ci.commit("few failures")
-    climbs_in_ci.git("push", "--quiet", "origin", "main")
-    climbs_in_ci.set_moves('{"accuracy": 0.2}\n')
-    first = clone("first")
-    assert not job(first, home("summary")), "the control: there is no move after the first, which ends it with 1"
-    assert home("summary").exists() and (first.folder / "night.html").exists()
-    tip = climbs_in_ci.git("ls-remote", "origin", "refs/goalseek/demo/ledger").split()[0]
-    assert tip == first.git("rev-parse", "refs/goalseek/demo/ledger")
-
-
-def test_in_ci_the_rest_of_the_job_is_what_goalseek_needs() -> None:
-    """What only the service can run: its own actions, what it may do, and what it installs."""
-    job_of_it = yaml.safe_load(block("In CI", "yaml"))
-    assert job_of_it["permissions"] == {"contents": "write"} and job_of_it["concurrency"]
-    assert [step["uses"].partition("@")[0] for step in steps() if "uses" in step] == [
-        "actions/checkout",
-        "actions/setup-python",
-        "actions/upload-artifact",
-    ]
-    assert steps()[0]["with"]["fetch-depth"] == 0, "a climb goes back beyond the last commit"
-    runs = [step["run"] for step in steps() if "run" in step]
-    assert "apt-get install -qy bubblewrap" in runs[0]
-    (name,) = re.findall(r"sysctl -w ([\w.]+)=0$", runs[1])
-    place = home("settings", *name.split("."))
-    place.parent.mkdir(parents=True)
-    place.write_text("1\n")
-    assert f"{name}=0" in installation_hint("bubblewrap", home("settings")), (
-        "as goalseek itself says where bwrap cannot start"
-    )
-    wanted = Requirement(shlex.split(runs[2])[3])
-    assert wanted.name == "goalseek" and wanted.extras == {"tune"} and str(wanted.url).startswith("git+https://")
