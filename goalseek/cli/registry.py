@@ -47,6 +47,8 @@ _GROUPS = {  # a summary and an example of each, without the program's name
         "show": ("Show one iteration in full", "show best --diff"),
         "compare": ("Measure two revisions in turn, and say which is better", "compare main best -n 10"),
         "settle": ("Measure the baseline and the best again, for a gain to claim", "settle"),
+        "claim": ("Settle, and write the gain as a file that others can check", "claim -o gain.tar"),
+        "verify": ("Measure the gain of somebody else's claim again", "verify gain.tar --signers allowed_signers"),
         "report": ("Write or serve a report: a page, or Markdown for a pull request", "report -o night.html"),
         "export": ("Write all iterations to a file, MLflow or TensorBoard", "export --to csv night.csv"),
         "promote": (

@@ -66,12 +66,21 @@ def settle_at_end(project: Project, config: Config) -> None:
 
 def settle_on_request(project: Project, config: Config) -> None:
     """Settle, unless the metric repeats exactly. Raises GoalseekError if nothing was kept, or a tree has no number."""
-    metric, standing = config.manifest.metric, project.standing
-    is_exact = standing.keeps and not standing.noise.differed and metric.noise == "auto"
+    metric, is_exact = config.manifest.metric, _is_exact(project.standing, config)
     if is_exact and not metric.cases:
         project.watch.on_note("the same code always gave the same number, so one run each is enough: nothing to settle")
     else:
         _settle(project, config, 1 if is_exact else metric.settle or PAIRS)
+
+
+def settle_for_claim(project: Project, config: Config) -> None:
+    """Settle in two pairs at least, which show whether the metric repeats exactly. Raises GoalseekError as above."""
+    pairs = 2 if _is_exact(project.standing, config) else config.manifest.metric.settle or PAIRS
+    _settle(project, config, max(2, pairs))
+
+
+def _is_exact(standing: Standing, config: Config) -> bool:
+    return standing.keeps > 0 and not standing.noise.differed and config.manifest.metric.noise == "auto"
 
 
 def _settle(project: Project, config: Config, count: int) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 # Published beside this module: the types give them, and ``python tests/support/schemas.py`` writes them again. That of
 # the brief is written by hand: no type declares a brief.
-SCHEMAS = ("manifest", "records", "events", "brief", "notification")
+SCHEMAS = ("manifest", "records", "events", "brief", "notification", "receipt")
 _KINDS = {"string": "text", "number": "number", "integer": "whole number", "boolean": "true or false"}
 _UNITS = {"duration": ("m", 60), "size": ("GiB", 2**30)}
 

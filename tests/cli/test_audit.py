@@ -377,6 +377,7 @@ WRITERS = {
         *("settle", "compare main best -n 2", "settle", "noise -n 5", f"noise {NOISE}", "audit --rerun 2"),
         *("try", "wait", "exec --at best -- sh -c 'echo 1 > more'", "promote --measure", "promote --branch home"),
         *("promote --ablate --branch needed", "prune --keep 1", "report --settle -o night.html", "audit --rebuild"),
+        *("claim -o gain.tar", "verify gain.tar"),
     ],
 }
 WRITE_NO_RECORD = {

@@ -137,7 +137,7 @@ BASH = {
     "log --reason no_": {"no_metric", "no_change", "no_plan"},
     "log --last ": set(),
     "manifest sch": {"schema"},
-    "manifest schema rec": {"records"},
+    "manifest schema rec": {"receipt", "records"},
     "help scope.sh": {"scope.share"},
     "help prom": {"promote", "prompts"},
     "completion fi": {"fish"},

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 PACKAGES = {name: name for name in "ccache chromium cmake fish hyperfine openssl strace valgrind zsh".split()}
 PACKAGES |= {"bwrap": "bubblewrap", "c++": "g++", "cc": "gcc", "ninja": "ninja-build", "sshd": "openssh-server"}
+PACKAGES |= {"gpg": "gnupg", "ssh-keygen": "openssh-client"}
 OTHER_NAMES = {"chromium": "google-chrome", "sshd": "/usr/sbin/sshd"}  # which the PATH of a user may lack
 AS_ROOT = () if os.geteuid() == 0 else ("sudo", "-n")
 

@@ -39,7 +39,7 @@ REASONS = {
 
 def build_schema(name: str) -> dict[str, Any]:
     """The schema of this name, generated from the current types."""
-    builders = {"manifest": _manifest, "records": _records, "events": _events}
+    builders = {"manifest": _manifest, "records": _records, "events": _events, "receipt": _receipt}
     return builders.get(name, _notification)()
 
 
@@ -108,6 +108,13 @@ def _notification() -> dict[str, Any]:
 
     schema = _with_constants(_schema_of(Notification, BestCommit, Notification))
     return _with_title("goalseek notification: what the program of [notify] gets", schema)
+
+
+def _receipt() -> dict[str, Any]:
+    from goalseek.ledger.receipt import Receipt
+
+    schema = _with_constants(_schema_of(Receipt, Receipt))
+    return _with_title("goalseek receipt: the claim of a gain, as goalseek claim writes it", schema)
 
 
 class _Schemas(GenerateJsonSchema):
