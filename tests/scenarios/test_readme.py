@@ -1,4 +1,4 @@
-"""What the README prints works as printed."""
+"""What the README prints works as printed, and so do the guide's first manifests."""
 
 import hashlib
 import re
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pages
 import pytest
+import recipes
 import tomli_w
 from project import Project, Projects
 from red_team import table
@@ -74,26 +75,26 @@ def best(project: Project) -> float:
     )
 
 
-def block_with(language: str, words: str) -> str:
-    return pages.block_with(README, language, words)
+def manifest(words: str) -> str:
+    return pages.block_with(recipes.pages()["First manifests"], "toml", words)
 
 
 @pytest.mark.slow
 def test_python_and_json_and_the_commands_of_the_quick_start(make_project: Projects) -> None:
-    project = make_project(files=PYTHON, manifest=block_with("toml", '"wine"') + '\n[provider]\nname = "tune"\n')
+    project = make_project(files=PYTHON, manifest=manifest('"wine"') + '\n[provider]\nname = "tune"\n')
     commands = [line for body in blocks("sh") for line in body.splitlines() if line.startswith("goalseek ")]
-    assert len(commands) == 5
-    for command in commands:
-        ended = project.run(*shlex.split(command, comments=True)[1:])
-        assert ended.exit_code == 0, (command, ended.stderr)
-    assert best(project) == 1
-    promoted = project.run("promote", "--branch", "better")
-    assert promoted.exit_code == 0 and "+STEP = 7 " in project.git("diff", "main", "better")
+    words = [shlex.split(command, comments=True)[1:] for command in commands]
+    assert [found[0] for found in words[:2]] == ["demo", "init"] and len(words) == 9
+    for found in words[2:]:
+        ended = project.run(*found)
+        assert ended.exit_code == 0, (found, ended.stderr)
+    assert best(project) == 1 and (project.folder / "gain.tar").exists()
+    assert "+STEP = 7 " in project.git("diff", "main", "faster")
 
 
 @pytest.mark.needs("bwrap")
 def test_candidate_code_cannot_open_the_hidden_files_of_the_quick_start(make_project: Projects) -> None:
-    project = make_project(files=PYTHON, manifest=block_with("toml", '"wine"') + '\n[provider]\nname = "scripted"\n')
+    project = make_project(files=PYTHON, manifest=manifest('"wine"') + '\n[provider]\nname = "scripted"\n')
     project.write({"moves.toml": tomli_w.dumps({"move": [{"title": "steal", "files": {"train.py": STEAL}}]})})
     project.check("iterate")
     record = project.iterations()[1]
@@ -103,7 +104,7 @@ def test_candidate_code_cannot_open_the_hidden_files_of_the_quick_start(make_pro
 @pytest.mark.slow
 @pytest.mark.needs("bwrap", "c++")
 def test_cpp_and_time_of_the_quick_start(make_project: Projects) -> None:
-    project = make_project(files=CPP, manifest=block_with("toml", '"fast"') + '\n[provider]\nname = "scripted"\n')
+    project = make_project(files=CPP, manifest=manifest('"fast"') + '\n[provider]\nname = "scripted"\n')
     moves = [{"title": "forge", "files": {"src/main.cpp": FORGE}}, {"title": "fast", "files": {"src/main.cpp": READ}}]
     project.write({"moves.toml": tomli_w.dumps({"move": moves})})
     project.check("iterate", "-n", "2")
@@ -114,7 +115,7 @@ def test_cpp_and_time_of_the_quick_start(make_project: Projects) -> None:
 
 
 def test_text_and_a_script_of_the_quick_start(make_project: Projects) -> None:
-    project = make_project(files=TEXT | {"propose.sh": SCRIPT}, manifest=block_with("toml", '"spam"'))
+    project = make_project(files=TEXT | {"propose.sh": SCRIPT}, manifest=manifest('"spam"'))
     (project.folder / "propose.sh").chmod(0o755)
     project.commit("executable")
     for _ in range(20):  # by chance
@@ -128,21 +129,29 @@ def test_text_and_a_script_of_the_quick_start(make_project: Projects) -> None:
 
 @pytest.mark.slow
 def test_the_transcript_is_what_the_demo_prints(project: Project) -> None:
-    """The commit is another one, and a terminal cuts lines to its width."""
-    command, *lines = block_with("console", "iterate -n 5").splitlines()
-    printed = project.check("demo", "digits", "fresh", *shlex.split(command)[3:])
+    """The commit is another one, and a terminal cuts lines to its width. A better number was not kept."""
+    command, *lines = pages.block_with(README, "console", "goalseek demo").splitlines()
+    printed = project.check(*shlex.split(command)[2:], "fresh")
     told = [re.sub(r" at [0-9a-f]{12}\b", " at COMMIT", line) for line in printed.splitlines()]
-    assert len(lines) == 7
+    assert len(lines) == 5
     for line in lines:
         wanted = re.sub(r" at [0-9a-f]{12}\b", " at COMMIT", line).rstrip("…")
         assert any(line.startswith(wanted) for line in told), (line, printed)
+    kept, looked_better = (line.split() for line in lines[-2:])
+    assert (kept[1], looked_better[1]) == ("kept", "reverted") and float(looked_better[3]) < float(kept[3])
 
 
 def test_each_set_up_is_one_command_that_continuous_integration_takes_from_here() -> None:
     lines = [line for body in blocks("sh") for line in body.splitlines() if "pip install" in line]
     assert [line.endswith(("goalseek demo", "-m pytest -n 2")) for line in lines] == [True, True]
     ci = (Path(__file__).parents[2] / ".ci" / "run").read_text()
-    assert "readme 'goalseek demo$'" in ci and "readme 'python -m pytest'" in ci
+    assert all(f"readme '{words}'" in ci for words in ("goalseek demo$", "python -m pytest", "uv tool install"))
+
+
+def test_the_first_page_is_short_and_in_the_order_of_a_first_day() -> None:
+    assert len(README.splitlines()) <= 160
+    heads = ["own repository", "your agent", "Overnight", "morning", "kept", "cheat", "compares", "Tests"]
+    assert all(re.search(head, line) for head, line in zip(heads, re.findall("^## .*", README, re.M), strict=True))
 
 
 def test_the_table_of_attacks_is_what_the_red_team_asserts() -> None:
