@@ -153,7 +153,7 @@ def test_nothing_of_a_cluster_answers_without_its_certificate(isolated: Path) ->
 
         asyncio.run(run_there(cluster.security, home("with-the-key")))
         assert home("with-the-key").is_dir() and home("with-the-key-too").is_dir()
-        with pytest.raises(OSError, match="Timed out|TLS certificate does not match|SSL"):
+        with pytest.raises(OSError, match=r"Timed out|TLS certificate does not match|SSL"):
             asyncio.run(run_there(Security.temporary(), home("with-another")))
         assert not home("with-another").exists()
 
