@@ -49,7 +49,7 @@ from goalseek.values import StopReason, VerifierRun
 HIDDEN = {"hidden/tracked.bin": os.urandom(3000), "labels.bin": os.urandom(3000)}  # no git makes them shorter
 ATTACK = """\
 import base64, json, os, sys
-wanted, roots, out = [base64.b64decode(word) for word in sys.argv[1].split(",")], sys.argv[2:-1], sys.argv[-1]
+wanted, root, out = [base64.b64decode(word) for word in sys.argv[1].split(",")], *sys.argv[2:]
 loot, pids = [], [name for name in os.listdir("/proc") if name.isdigit() and name != str(os.getpid())]
 def look(path):
     try:
@@ -59,10 +59,9 @@ def look(path):
         return b""
     loot.extend(["file " + path] * any(word in content for word in wanted))
     return content
-for root in roots:
-    for above, _, names in os.walk(root):
-        for name in names:
-            look(os.path.join(above, name))
+for above, _, names in os.walk(root):
+    for name in names:
+        look(os.path.join(above, name))
 for pid in pids:
     for name in ("environ", "cmdline"):
         look(f"/proc/{pid}/{name}")
@@ -94,14 +93,13 @@ def play(make_project: Projects, mode: str, script: str = ATTACK, **tables: Any)
     outside.mkdir()
     (outside / "labels.bin").write_bytes(HIDDEN["labels.bin"])
     wanted = ",".join(base64.b64encode(content[100:200]).decode() for content in HIDDEN.values())
-    roots = [str(home("cache")), "/tmp/dask-scratch-space"]
-    words = ["attack.py", wanted, *roots]
+    words = ["attack.py", wanted, str(home("cache"))]
     attack = shlex.join([sys.executable, *words, "out"])
     run = {"name": "run", "run": f"{attack}; cp answer.json out", "sees": "candidate", "outputs": ["out/**"]}
-    judge = {"name": "judge", "run": f"sh hidden/judge.sh {roots[0]}", "sees": "hidden"}
+    judge = {"name": "judge", "run": f"sh hidden/judge.sh {home('cache')}", "sees": "hidden"}
     scope = {"writable": ["answer.json"], "hidden": ["hidden/**"], "hidden_from": str(outside)}
     verify = {"verify": [{**run, "network": True}, judge], "scope": scope}
-    sandbox = {"mode": mode, "read": [roots[0]]}  # what they are after is masked in it
+    sandbox = {"mode": mode, "read": [str(home("cache"))]}  # what they are after is masked in it
     agent = f"import sys\nsys.argv = {[*words, '/tmp']}\n{script}\nopen('answer.json', 'w').write({answer(2)!r})\n"
     project.agent.write_text(agent)
     provider = {"name": "command", "command": [sys.executable, str(project.agent)]}
@@ -150,12 +148,16 @@ def test_nothing_of_a_cluster_answers_without_its_certificate(isolated: Path) ->
                 await client.wait_for_workers(1, timeout=30)
                 await client.run(os.mkdir, str(path))
                 await client.run_on_scheduler(os.mkdir, f"{path}-too")
+                (worker,) = (await client.scheduler.identity())["workers"].values()
+                dask_folders.append(Path(worker["local_directory"]))
 
+        dask_folders = list[Path]()
         asyncio.run(run_there(cluster.security, home("with-the-key")))
         assert home("with-the-key").is_dir() and home("with-the-key-too").is_dir()
         with pytest.raises(OSError, match=r"Timed out|TLS certificate does not match|SSL"):
             asyncio.run(run_there(Security.temporary(), home("with-another")))
         assert not home("with-another").exists()
+        assert dask_folders[0].parents[1].stat().st_mode & 0o777 == 0o700, "the worker imports from its own folder"
 
         ports = ports_of(living(isolated))
         assert scheduler in ports and len(ports) == 2, "one of the scheduler and one of the worker, and no page"
@@ -232,7 +234,10 @@ def _bytes_in(message: Any) -> list[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [("worker",), ("driver",), ("worker", "driver")])
-def test_no_hidden_file_is_left_by_a_kill(killed: tuple[str, ...], make_project: Projects, isolated: Path) -> None:
+def test_no_hidden_file_is_left_by_a_kill(
+    killed: tuple[str, ...], make_project: Projects, isolated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # Dask's empty folders stay
     waits = f"import os, time\nopen({str(home('at-work'))!r}, 'w').close()\ntime.sleep(60)"
     project = play(make_project, "none", script=waits, parallel={"cluster": "local:1"})
     climb = project.start_until(home("at-work"), "iterate", "-n", "1")
