@@ -60,8 +60,8 @@ def program(name: str, script: str) -> dict[str, str]:
     return faked(f"{name}-first", name, f"#!/bin/sh\n{script}\n", "PATH")
 
 
-def module(name: str, text: str, folder: str = "") -> dict[str, str]:
-    return faked(f"{name}{folder}-first", f"{name}.py", text, "PYTHONPATH")
+def module(name: str, text: str) -> dict[str, str]:
+    return faked(f"{name}-first", f"{name}.py", text, "PYTHONPATH")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -188,15 +188,6 @@ def left_on_workers(seconds: float = 30.0) -> list[str]:
 
 def workers_folder() -> Path:
     return Path(os.environ["XDG_CACHE_HOME"], "goalseek", "cluster")
-
-
-def put_first(name: str, script: str, folder: str = "bin") -> Mapping[str, str]:
-    """A program of this name for one worker only: the variables that make it the first on its PATH."""
-    place = home(folder, name)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(f"#!/bin/sh\n{script}\n")
-    place.chmod(0o755)
-    return {"PATH": f"{place.parent}{os.pathsep}{environment()['PATH']}"}
 
 
 def cluster_rows(project: Project) -> list[dict[str, Any]]:
