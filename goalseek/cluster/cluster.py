@@ -366,7 +366,7 @@ class Cluster:
                     await asyncio.sleep(_BEAT_SECONDS)
                 worker.problem = ""  # it is met again
         except Exception as error:  # Dask has many; what remains wrong is seen at the next look
-            worker.lost = worker.lost or str(error) or "it does not answer"
+            worker.lost = worker.lost or ("" if isinstance(error, OSError) else str(error)) or "it does not answer"
             if not worker.facts and (fault := disk.machine_error(error)):
                 worker.problem = fault.message  # its disk is full, say
         if not worker.problem and self._workers.get(worker.address) is worker:
@@ -470,7 +470,7 @@ class Cluster:
     def _note_lost(self, asked: Asked, worker: RemoteWorker, key: str, error: Exception) -> None:
         """Raises GoalseekError if this measurement was lost too often, unless others were to blame."""
         asked.avoided.add(worker.address)
-        why = f"{worker.name}: {error or type(error).__name__}"
+        why = f"{worker.name}: {worker.lost or error or type(error).__name__}"
         is_shared = worker.lost and worker.at_work not in ("", key)  # another one was at work there
         if is_shared or self._problem or not worker.is_blamed or type(error) is FutureCancelledError:
             return

@@ -192,7 +192,9 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
         return WorkerFacts(os.uname().nodename, kind_of_host(), git_version(), level, problem, missing)
 
     def do_renew(self, tenant: str) -> str:
-        """The key of the measurement at work, "" for none. Raises KeyError if the worker was stopped for too long."""
+        """The key of the measurement at work, "" for none. Raises RuntimeError if the lease has expired."""
+        if tenant not in self._tenants:
+            raise RuntimeError("it was stopped for too long, and has removed what it had")
         self.renewed_at = self._tenants[tenant].renewed_at = time.monotonic()
         return self._running[1]
 
