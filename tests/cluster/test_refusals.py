@@ -173,7 +173,7 @@ def test_a_host_that_is_lost_in_mid_climb_has_a_line_with_the_reason(
     monkeypatch.setenv("PATH", environment()["PATH"])
     try:
         set_cluster(project, {"cluster": "ssh:gpu1", "python": sys.executable})
-        climbing = project.start("-q", "iterate", "-n", "40")
+        climbing = project.start("-q", "iterate", "-n", "20")
         until(lambda: project.results.exists() and project.iterations())
         (sshd.folder / "user.pub").rename(sshd.folder / "gone")
         for pid, line in living(home()).items():
@@ -185,7 +185,7 @@ def test_a_host_that_is_lost_in_mid_climb_has_a_line_with_the_reason(
         (sshd.folder / "gone").rename(sshd.folder / "user.pub")
         climbing.communicate(timeout=100)
         assert climbing.returncode == 0
-        assert [row["iteration"] for row in project.iterations()] == list(range(41))
+        assert [row["iteration"] for row in project.iterations()] == list(range(21))
         assert left_on_workers() == []
     finally:
         sshd.close()
