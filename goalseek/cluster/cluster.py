@@ -165,9 +165,11 @@ class Cluster:
         self._loop.set_exception_handler(lambda loop, context: None)  # of what tornado leaves after a cancelled wait
         self._thread = threading.Thread(target=self._loop.run_forever, name="cluster", daemon=True)
         self._thread.start()
+        opening = asyncio.run_coroutine_threadsafe(self._open(), self._loop)
         try:
-            asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
+            opening.result()
         except BaseException:
+            opening.cancel()
             self.close()
             raise
 
@@ -380,6 +382,8 @@ class Cluster:
         worker.name = str(identity["workers"].get(worker.address, {}).get("name", worker.address))
         versions = await client.run(importlib.metadata.version, "goalseek", workers=here, on_error="return")
         if (theirs := versions[worker.address]) != __version__:
+            if isinstance(theirs, Exception) and not isinstance(theirs, importlib.metadata.PackageNotFoundError):
+                raise theirs
             theirs = "no goalseek" if isinstance(theirs, Exception) else f"goalseek {theirs}"
             return f"it has {theirs}, this machine has {__version__}"
         pythons = await client.run(platform.python_version_tuple, workers=here)

@@ -35,13 +35,14 @@ def security_of(ca: str, cert: str, key: str) -> Security:
     return Security(tls_ca_file=ca, require_encryption=True, **roles)
 
 
-async def _serve(asked: dict[str, Any], ended: asyncio.Event) -> None:
+async def _serve(asked: dict[str, Any], ended: asyncio.Event, serves: threading.Event) -> None:
     security = security_of(asked["ca"], asked["cert"], asked["key"])
     own: dict[str, Any] = {"host": LOOPBACK, "port": asked["port"], "security": security}
     own |= {"dashboard": False, "dashboard_address": f"{LOOPBACK}:0"}
     if asked["role"] == "scheduler":
         async with Scheduler(**own) as scheduler:
             scheduler.http_server.stop()  # it answers without a certificate
+            serves.set()
             print(scheduler.address, flush=True)
             await ended.wait()
         return
@@ -49,6 +50,7 @@ async def _serve(asked: dict[str, Any], ended: asyncio.Event) -> None:
     worker = Worker(asked["scheduler"], name=asked["name"], nthreads=1, memory_limit=0, **own)
     async with worker:
         worker.http_server.stop()
+        serves.set()
         print(worker.address, flush=True)
         began = time.monotonic()
         while not ended.is_set() and worker.status.name == "running":
@@ -66,14 +68,16 @@ def main() -> None:
     asked = json.loads(sys.stdin.readline())
 
     async def run() -> None:
-        ended, loop = asyncio.Event(), asyncio.get_running_loop()
+        ended, serves, loop = asyncio.Event(), threading.Event(), asyncio.get_running_loop()
 
         def await_end() -> None:
             sys.stdin.read()
+            if not serves.is_set():
+                os._exit(0)  # a worker looks for its scheduler half a minute long
             loop.call_soon_threadsafe(ended.set)
 
         threading.Thread(target=await_end, daemon=True).start()
-        await _serve(asked, ended)
+        await _serve(asked, ended, serves)
 
     # Dask imports from its folder before all others: nobody else may own that, nor the one above.
     with tempfile.TemporaryDirectory(prefix="goalseek-") as folder, dask.config.set({"temporary-directory": folder}):
