@@ -69,6 +69,8 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
     parallel = manifest.parallel
     if parallel.cluster != "none" and parallel.benches > 1:
         yield ("parallel", "benches"), "has no use beside cluster: its workers are the benches"
+    if parallel.python != "python3" and not parallel.cluster.startswith("ssh:"):
+        yield ("parallel", "python"), "has no use without ssh: hosts"
     if (parallel.tls is None) == parallel.cluster.startswith(("tls://", "file:")):
         why = (
             "needs [parallel.tls] with ca, cert and key"
