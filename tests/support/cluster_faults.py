@@ -145,10 +145,16 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def workers_at_work() -> list[int]:
-    """Those below which a judge runs now."""
-    everything = living(home())
-    return [pid for pid in members() if any("judge.sh" in everything.get(one, "") for one in descendants(pid))]
+def workers_at_work(iteration: int | None = None) -> list[int]:
+    """Those below which a judge runs now, of this iteration if one is named."""
+    everything, mark = living(home()), b"" if iteration is None else b"\0GOALSEEK_ITERATION=%d\0" % iteration
+
+    def is_judge(pid: int) -> bool:
+        with contextlib.suppress(OSError):
+            return "judge.sh" in everything.get(pid, "") and mark in Path(f"/proc/{pid}/environ").read_bytes()
+        return False
+
+    return [pid for pid in members() if any(map(is_judge, descendants(pid)))]
 
 
 def scheduler() -> int:
