@@ -63,7 +63,7 @@ class Place:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def text(self, text: str) -> str:
-        return text.replace("SCHEDULER", LOOPBACK).replace("8786", str(self.port))
+        return text.replace("//SCHEDULER", f"//{LOOPBACK}").replace("8786", str(self.port))
 
     def start(self, words: str) -> None:
         """The one block of shell that has these words."""
