@@ -10,6 +10,7 @@ It deletes in goalseek's own folders only, never through a link. This is the who
     logs and runs in log.home          the records of this climb (project.opening, project.config); a run folder that
                                        holds something of somebody else's is neither begun nor removed
                                        (ledger.artifacts, project.opening)
+    <cache>/goalseek/.verify-<name>    a claim as it is checked (evaluation.verify)
     <cache>/goalseek/cluster/<name>    what a driver sent to a worker, for as long as it measures (cluster.worker)
     a temporary folder                 made by this very process, or by one that died (git.as_user, sandbox.level)
     show --files FOLDER                was empty, or not there (cli.commands.show)

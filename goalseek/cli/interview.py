@@ -172,8 +172,9 @@ def _candidate_command(answers: Answers) -> tables.VerifyCommand:
 
 
 def fitting_hidden(answers: Answers, paths: Collection[str]) -> tuple[str, ...]:
-    """The hidden globs without files that may change or tests that the candidate's command runs."""
+    """The hidden globs without files that may change, or that the candidate's command names or runs as tests."""
     unfit = {*answers.writable, *hidden_tests(_candidate_command(answers), answers.hidden, paths)}
+    unfit |= {glob for glob in answers.hidden if first_manifest.names_hidden(answers.run, [glob])}
     return tuple(glob for glob in answers.hidden if glob not in unfit)
 
 

@@ -290,7 +290,7 @@ def check_cluster(subject: Subject) -> Iterator[Finding]:
         yield Finding("good", "; ".join(cluster.lines)) if cluster.lines else Finding("note", none)
         if scope.hidden or scope.hidden_from:
             text = "the hidden files are on the workers while they measure: whoever runs the cluster can read them"
-            yield Finding("note", text, "a cluster of your own, ssh: for example, is read by nobody else")
+            yield Finding("note", text, "on a cluster of your own that is you")
         if project.confines.level.name == "none":
             text = "no sandbox: a candidate on a worker can take the cluster's key, and run programs with it on every"
             yield Finding("note", f"{text} worker and on this machine", "install bubblewrap here and on the workers")

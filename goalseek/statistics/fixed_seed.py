@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 
 from goalseek.manifest.tables import Metric
-from goalseek.statistics.noise import robust_sd
+from goalseek.statistics.noise import median, robust_sd
 
 MIN_CANDIDATE_RUNS = 2
 IMPROBABLE_TIE = 0.001
@@ -25,11 +25,14 @@ def has_fixed_seed(
     if len(values) < MIN_CANDIDATE_RUNS or len(set(values)) > 1 or metric.allow_fixed_seed:
         return False
     agreeing = 0 if values[0] in _ENDS_OF_SCALES else (runs or len(values)) - 1
-    return is_tie_improbable(incumbent_values, max(agreeing, MIN_CANDIDATE_RUNS))
+    # The noise of a time or a loss shrinks with it: a far smaller one agrees because its decimals are cut.
+    middle = median(list(map(abs, incumbent_values))) if metric.direction == "minimize" and incumbent_values else 0.0
+    share = min(1.0, abs(values[0]) / middle) if middle and values[0] else 1.0
+    return is_tie_improbable(incumbent_values, max(agreeing, MIN_CANDIDATE_RUNS), share)
 
 
-def is_tie_improbable(values: Sequence[float], runs: int = 2) -> bool:
-    """Whether ``runs`` more runs of the code that gave these values agree to the last bit less than 1 time in 1,000.
+def is_tie_improbable(values: Sequence[float], runs: int = 2, share: float = 1.0) -> bool:
+    """Whether ``runs`` more runs with ``share`` of the noise of these values agree less than 1 time in 1,000.
 
     Two normal values on a grid agree with probability p = step / (2·√π·sd), and n of them with p^(n-1)·√(2^(n-1)/n). So
     no grid coarse enough for more may hold all the values (cut decimals, shares of a number of examples), nor may so
@@ -46,7 +49,7 @@ def is_tie_improbable(values: Sequence[float], runs: int = 2) -> bool:
         return False
     differences = [value - distinct[0] for value in distinct[1:]]
     smallest = min(after - before for before, after in itertools.pairwise(distinct))
-    coarse = 2 * math.sqrt(math.pi) * most * robust_sd(values)
+    coarse = 2 * math.sqrt(math.pi) * most * share * robust_sd(values)
     ratios = [difference / smallest for difference in differences]
 
     def is_grid(parts: int) -> bool:  # each difference is known to within ``error``

@@ -37,7 +37,7 @@ PACKAGE = Path(disk.__file__).parent
 REMOVES_BY_EXACT_NAMES = (
     "disk cli.commands.skill git.as_user git.packing git.repository project.opening sandbox.reaper".split()
 )
-ADDS_TO_THE_LIST = "disk project.opening git.repository git.objects project.config git.as_user sandbox.level cli.commands.show proposal.drive cluster.worker".split()
+ADDS_TO_THE_LIST = "disk project.opening git.repository git.objects project.config git.as_user sandbox.level cli.commands.show proposal.drive cluster.worker evaluation.verify".split()
 
 
 def tree_of(folder: Path) -> Checkout:

@@ -29,7 +29,7 @@ def test_the_ways_out_do_what_is_printed(project: Project) -> None:
     table, events, to_mlflow = commands("exports", "night.csv")
     assert to_mlflow[:3] == ["export", "--to", "mlflow"]
     others = [table, events, *commands("exports", "show best"), *commands("exports", "manifest schema")]
-    assert len(others) == 13
+    assert len(others) == 14
     for words in [report, *others]:
         project.check(*("2" if word == "12" else word for word in words))
     assert (project.folder / "taken/snapshot/answer.json").read_text() == answer(3)

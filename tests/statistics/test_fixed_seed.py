@@ -13,6 +13,7 @@ from goalseek.values import Outcome, Reason
 
 DOWN = metric_of("minimize")
 SPREAD = (100.1239817, 101.2938471, 99.3847562, 100.4958671, 100.0293847)
+TIMES = (0.1631, 0.1742, 0.1588, 0.1903, 0.1675)
 COARSE = (100.0, 101.0, 99.0, 100.5, 100.2)
 
 
@@ -65,6 +66,9 @@ def test_shares_of_a_test_set_are_a_grid_and_times_are_not() -> None:
         (COARSE, {}, "c90 c90 c90 c90.1 i100.3 i100.1", Reason.BETTER),
         (COARSE, {}, "c0 c0 c0 i100.3", Reason.BETTER),  # what is perfect has no fixed seed there
         (SPREAD, {}, "c0 c0 c0 i100.3", Reason.SEED_FIXED),
+        # Four decimals of a time hold no noise of one that is 400 times shorter, but that of a third of it.
+        (TIMES, {}, "c0.0004 c0.0004 c0.0004 c0.0004 i0.1662", Reason.BETTER),
+        (TIMES, {}, "c0.0512 c0.0512 c0.0512 c0.0512 i0.1662", Reason.SEED_FIXED),
     ],
 )
 def test_one_more_run_is_made_of_a_candidate_whose_two_agree_and_it_is_reverted_if_that_agrees_too(
