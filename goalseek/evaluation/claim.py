@@ -1,7 +1,5 @@
 """A claim: the gain settled afresh, and all that somebody else needs to measure it again, as one tar."""
 
-import os
-import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -11,12 +9,13 @@ from msgspec import structs
 
 from goalseek.errors import BAD_FINDING, GoalseekError
 from goalseek.evaluation import measurements
-from goalseek.evaluation.settle import settle_for_claim
+from goalseek.evaluation.settle import settle_on_request
 from goalseek.git.as_user import temporary_objects
 from goalseek.git.objects import Objects
 from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.git.repository import walk_first_parents
 from goalseek.git.signing import SUFFIXES, Signer, sign
+from goalseek.host import kind_of_host
 from goalseek.ledger.artifacts import environment_facts
 from goalseek.ledger.ledger import RULER_FILE
 from goalseek.ledger.receipt import PACK, RECEIPT, Receipt, write_tar
@@ -27,7 +26,6 @@ from goalseek.measurement.verifier import run_command
 from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.sandbox.supervisor import HeadAndTail
-from goalseek.statistics.intervals import settle
 from goalseek.values import to_line
 from goalseek.workspace import hidden_files
 
@@ -39,7 +37,7 @@ def make_claim(
 ) -> Receipt:
     """Settle, and write the tar. Raises GoalseekError if that shows no gain, or nobody could check it."""
     config, repository = project.config(), project.repository
-    settle_for_claim(project, config)
+    settle_on_request(project, config, least=2)
     assert project.standing.baseline
     pinned, scope = project.standing.baseline.tree, config.scope
     files = measurements.ruler_files(project, config, pinned)
@@ -62,7 +60,7 @@ def make_claim(
             hidden_from=outside,
             own=tuple(sorted(own)),
             manifest=manifest_text(config.manifest),
-            host=describe_host(),
+            host=kind_of_host(),
             sandbox=project.confines.level.name,
             versions=environment_facts(),
             tools=tool_versions(project, config, pinned),
@@ -93,11 +91,9 @@ def facts_of(project: Project, config: Config, files: Mapping[str, str]) -> dict
     if not (settled and origin and baseline and best and ruler):
         raise ValueError("its ledger has no settled gain")
     runs = project.ledger.standing_at(settled.seq - 1).settling[: 2 * len(settled.pairs)]
-    pairs = measurements.pairs_in_turn([run.value for run in runs])
-    cases = measurements.pairs_in_turn([run.cases for run in runs])
-    unit = config.manifest.metric.unit
-    computed = settle(config.manifest.metric.direction, pairs, standing.noise.all_positive, unit, cases)
-    if tuple(pairs) != settled.pairs or computed != settled.result:
+    pairs = measurements.pairs_in_turn(runs)
+    computed = measurements.settle_pairs(config.manifest.metric, pairs, standing.noise.all_positive)
+    if tuple((before.value, after.value) for before, after in pairs) != settled.pairs or computed != settled.result:
         raise ValueError("its settled difference is not that of its pairs")
     if not computed.is_sure or computed.difference <= 0:
         raise ValueError(settled.result.no_gain or f"the best is no better: {settled.why}")
@@ -122,7 +118,7 @@ def facts_of(project: Project, config: Config, files: Mapping[str, str]) -> dict
         "ruler": standing.ruler,
         "keys": ruler.keys,
         "settled": settled,
-        "seeds": tuple(measurements.pairs_in_turn([run.seed for run in runs])),
+        "seeds": tuple((before.seed, after.seed) for before, after in pairs),
         "tries": standing.tries,
         "kept": standing.keeps,
         "sees": {command.name: command.sees for command in config.manifest.commands},
@@ -136,14 +132,6 @@ def manifest_text(manifest: Manifest) -> str:
     env, project = EnvironmentTable(verify=manifest.env.verify), ProjectTable(name=manifest.project.name)
     tables = {name: getattr(manifest, name) for name in ("metric", "verify", "setup", "guard", "holdout")}
     return tomli_w.dumps(to_tables(Manifest(version=1, project=project, scope=scope, env=env, **tables)))
-
-
-def describe_host() -> dict[str, str]:
-    """The kind of host that times depend on."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    processor = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    kind = {"system": platform.system(), "machine": platform.machine(), "cores": str(os.cpu_count())}
-    return {**kind, "processor": processor or platform.processor()}
 
 
 def tool_versions(project: Project, config: Config, tree: str) -> dict[str, str]:

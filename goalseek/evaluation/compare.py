@@ -13,12 +13,12 @@ from goalseek.git.as_user import UsersCheckout
 from goalseek.git.paths import quote_path
 from goalseek.humanize import abbreviate, format_distinct, format_duration, pluralize
 from goalseek.manifest.loading import make_log_folders
-from goalseek.manifest.tables import Metric
+from goalseek.manifest.tables import Manifest, Metric
 from goalseek.phase_values import Failure
 from goalseek.project.project import Project
 from goalseek.records import SettledDifference
 from goalseek.statistics.guards import guard_violation
-from goalseek.statistics.intervals import PAIRS, settle
+from goalseek.statistics.intervals import PAIRS
 from goalseek.workspace.places import BenchName
 from goalseek.workspace.scope import Scope
 
@@ -102,9 +102,14 @@ def is_exact(pairs: Sequence[Pair]) -> bool:
 
 def compare_revisions(metric: Metric, pairs: Sequence[Pair]) -> RevisionComparison:
     """Raises ValueError without a pair."""
-    values = [(first.value, second.value) for first, second in pairs]
-    cases = [(first.cases, second.cases) for first, second in pairs]
-    return RevisionComparison(settle(metric.direction, values, unit=metric.unit, cases=cases), is_exact(pairs))
+    return RevisionComparison(measurements.settle_pairs(metric, pairs), is_exact(pairs))
+
+
+def broken_guards(manifest: Manifest, pair: Pair) -> tuple[str, ...]:
+    """A sentence for each guard that the second of a pair breaks against the first."""
+    before, after = pair
+    why = (guard_violation(guard, after.guards[guard.name], before.guards[guard.name]) for guard in manifest.guard)
+    return tuple(filter(None, why))
 
 
 def _named_commit(project: Project, revision: str) -> tuple[str, str]:
@@ -146,7 +151,7 @@ def refuse_other_ruler(project: Project, scope: Scope, before: Revision, after: 
 
 class BaseComparison(Struct, frozen=True):
     compared: RevisionComparison
-    broken: tuple[str, ...]  # a sentence for each guard that the result breaks against the base
+    broken: tuple[str, ...]  # as broken_guards
     seconds: float  # of all runs
 
     def __str__(self) -> str:
@@ -179,9 +184,6 @@ def settle_on_base(project: Project, base: str, result: str, on_message: Callabl
     on_message(f"measuring {count} of base and result in turn, about {duration}; nothing is recorded")
     other = structs.replace(target, tree=after, bench="b", name="the result")
     pairs = list(measure_pairs(project, target, other, PAIRS))
-    first, last = pairs[-1]
-    guards = config.manifest.guard
-    violations = (guard_violation(guard, last.guards[guard.name], first.guards[guard.name]) for guard in guards)
     seconds = round(sum(measurement.seconds for pair in pairs for measurement in pair), 6)
     comparison = compare_revisions(config.manifest.metric, pairs)
-    return BaseComparison(comparison, tuple(filter(None, violations)), seconds)
+    return BaseComparison(comparison, broken_guards(config.manifest, pairs[-1]), seconds)

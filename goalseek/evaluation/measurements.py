@@ -15,6 +15,7 @@ from goalseek.git.objects import Objects
 from goalseek.ledger.checkpoints import Checkpoints
 from goalseek.ledger.standing import Standing
 from goalseek.manifest.loading import make_log_folders
+from goalseek.manifest.tables import Metric
 from goalseek.measurement.measure import MeasurementSpec
 from goalseek.measurement.ruler import Ruler, ruler_keys
 from goalseek.phase_values import Evidence, Failure, Verdict
@@ -23,9 +24,10 @@ from goalseek.project import landing
 from goalseek.project.activity import PhaseSeconds
 from goalseek.project.config import Config
 from goalseek.project.project import Project
-from goalseek.records import MeasurementRecord
+from goalseek.records import MeasurementRecord, SettledDifference
 from goalseek.statistics.acceptance import rejection_of
 from goalseek.statistics.cases import order_of
+from goalseek.statistics.intervals import settle
 from goalseek.values import CommandRun, Reason, StopReason, VerifierRun
 from goalseek.workspace.places import BenchName
 
@@ -42,6 +44,9 @@ class MeasuredValue(Struct, frozen=True):
     before: bool = False  # an earlier command measured it
     cases: CaseScores | None = None
     host: str | None = None
+
+
+Run = MeasuredValue | MeasurementRecord
 
 
 class Target(Struct, frozen=True):
@@ -177,6 +182,12 @@ def pairs_in_turn(values: Sequence[Value]) -> list[tuple[Value, Value]]:
     """The whole pairs (before, after) of values from ``alternate``."""
     pairs = zip(values[::2], values[1::2], strict=False)
     return [pair if index % 2 == 0 else pair[::-1] for index, pair in enumerate(pairs)]
+
+
+def settle_pairs(metric: Metric, pairs: Iterable[tuple[Run, Run]], all_positive: bool = True) -> SettledDifference:
+    """Of pairs (before, after), with their cases. Raises ValueError without a pair."""
+    values, cases = zip(*(((a.value, b.value), (a.cases, b.cases)) for a, b in pairs), strict=True)
+    return settle(metric.direction, values, all_positive, metric.unit, cases)
 
 
 def trial_folder(project: Project) -> Path:

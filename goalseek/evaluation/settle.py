@@ -21,7 +21,7 @@ from goalseek.project.limits import seconds_left
 from goalseek.project.progress import pairs_to_settle
 from goalseek.project.project import Project
 from goalseek.records import SettleRecord
-from goalseek.statistics.intervals import PAIRS, settle
+from goalseek.statistics.intervals import PAIRS
 from goalseek.values import Outcome, Phase, Reason, StopReason, Usage
 
 
@@ -64,23 +64,17 @@ def settle_at_end(project: Project, config: Config) -> None:
         project.watch.on_note(f"{error.message}; {error.hint or later}")
 
 
-def settle_on_request(project: Project, config: Config) -> None:
-    """Settle, unless the metric repeats exactly. Raises GoalseekError if nothing was kept, or a tree has no number."""
-    metric, is_exact = config.manifest.metric, _is_exact(project.standing, config)
-    if is_exact and not metric.cases:
+def settle_on_request(project: Project, config: Config, least: int = 0) -> None:
+    """Settle, unless the metric repeats exactly; then too in ``least`` pairs: two show that it does.
+
+    Raises GoalseekError if nothing was kept, or a tree has no number.
+    """
+    metric, standing = config.manifest.metric, project.standing
+    is_exact = standing.keeps and not standing.noise.differed and metric.noise == "auto"
+    if is_exact and not metric.cases and not least:
         project.watch.on_note("the same code always gave the same number, so one run each is enough: nothing to settle")
     else:
-        _settle(project, config, 1 if is_exact else metric.settle or PAIRS)
-
-
-def settle_for_claim(project: Project, config: Config) -> None:
-    """Settle in two pairs at least, which show whether the metric repeats exactly. Raises GoalseekError as above."""
-    pairs = 2 if _is_exact(project.standing, config) else config.manifest.metric.settle or PAIRS
-    _settle(project, config, max(2, pairs))
-
-
-def _is_exact(standing: Standing, config: Config) -> bool:
-    return standing.keeps > 0 and not standing.noise.differed and config.manifest.metric.noise == "auto"
+        _settle(project, config, max(least, 1 if is_exact else metric.settle or PAIRS))
 
 
 def _settle(project: Project, config: Config, count: int) -> None:
@@ -117,10 +111,8 @@ def _settle(project: Project, config: Config, count: int) -> None:
         measurements.record_measurement(project, target, charged, "settle")
         seconds.forget()
     runs = project.standing.settling[: 2 * count]
-    pairs = tuple(measurements.pairs_in_turn([run.value for run in runs]))
-    metric = config.manifest.metric
-    cases = measurements.pairs_in_turn([run.cases for run in runs])
-    result = settle(metric.direction, pairs, standing.noise.all_positive, metric.unit, cases)
+    pairs, metric = measurements.pairs_in_turn(runs), config.manifest.metric
+    result = measurements.settle_pairs(metric, pairs, standing.noise.all_positive)
     record = SettleRecord(
         **project.record_head("settle", standing.epoch),
         metric=metric.name,
@@ -129,7 +121,7 @@ def _settle(project: Project, config: Config, count: int) -> None:
         baseline_commit_hash=baseline.commit,
         best_commit_hash=best.commit,
         iteration=best.iteration,
-        pairs=pairs,
+        pairs=tuple((before.value, after.value) for before, after in pairs),
         baseline=result.before,
         best=result.after,
         difference=result.difference,

@@ -13,11 +13,11 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from goalseek.disk import add_own, create, list_files, remove_own
+from goalseek.disk import create, list_files
 from goalseek.errors import GitFailed, GoalseekError
 from goalseek.evaluation import measurements
-from goalseek.evaluation.claim import describe_host, facts_of, manifest_text, tool_versions
-from goalseek.evaluation.compare import Pair, measure_pairs
+from goalseek.evaluation.claim import facts_of, manifest_text, tool_versions
+from goalseek.evaluation.compare import Pair, broken_guards, measure_pairs
 from goalseek.git.as_user import temporary_folder
 from goalseek.git.command import git
 from goalseek.git.location import Location, locate
@@ -25,6 +25,7 @@ from goalseek.git.objects import ObjectsFailed
 from goalseek.git.paths import SUBMODULE, normalize_path, quote_path
 from goalseek.git.repository import RefMove, Repository
 from goalseek.git.signing import SUFFIXES, check_signature
+from goalseek.host import kind_of_host
 from goalseek.humanize import abbreviate, format_number, pluralize
 from goalseek.ledger.audit import audit
 from goalseek.ledger.ledger import read_ruler
@@ -38,7 +39,6 @@ from goalseek.project.config import Config
 from goalseek.project.project import Project
 from goalseek.records import SettledDifference
 from goalseek.sandbox.level import installation_hint, probe
-from goalseek.statistics.guards import guard_violation
 from goalseek.statistics.intervals import settle
 from goalseek.values import StopReason, from_line
 from goalseek.workspace.places import CachePaths, cache_folder
@@ -85,8 +85,7 @@ def verify_claim(
     cache = cache_folder().resolve()
     cache.mkdir(parents=True, exist_ok=True, mode=0o700)
     with contextlib.ExitStack() as stack:
-        home = stack.enter_context(temporary_folder(cache, _FOLDER, _remove))
-        add_own(home)
+        home = stack.enter_context(temporary_folder(cache, _FOLDER))
         with _refusing():
             read_tar(path, home)
             content = (home / RECEIPT).read_bytes()
@@ -118,11 +117,6 @@ def verify_claim(
         names, level = tuple(map(quote_path, changed)), project.confines.level.name
         seals = f"{pluralize(audited.records, 'record')}, {audited.seals}"
         return Verification(answer, why, signature, seals, level, names, claimed, found, receipt)
-
-
-def _remove(folder: Path) -> None:
-    add_own(folder)
-    remove_own(folder)
 
 
 @contextlib.contextmanager
@@ -276,15 +270,13 @@ def _refuse_other_machine(project: Project, config: Config, receipt: Receipt, tr
     """Raises _Incomparable if a time is measured on another kind of host, or a tool has another version."""
     manifest = config.manifest
     times = [reading.name for reading in (manifest.metric, *manifest.guard) if reading.source in TIME_SOURCES]
-    if times and (other := _differences(receipt.host, describe_host())):
-        raise _Incomparable(f"{abbreviate(times)} is a time, and this is another kind of host: {other}")
-    if other := _differences(receipt.tools, tool_versions(project, config, tree)):
-        raise _Incomparable(f"another version of a tool that the verifier names: {other}")
-
-
-def _differences(was: dict[str, str], now: dict[str, str]) -> str:
+    if times and receipt.host != (here := kind_of_host()):
+        raise _Incomparable(f"{abbreviate(times)} is a time, and this host is {here}, not {receipt.host}")
+    was, now = receipt.tools, tool_versions(project, config, tree)
     names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
-    return abbreviate([f"{name} was {was.get(name, 'not there')}, here {now.get(name, 'not there')}" for name in names])
+    other = [f"{name} was {was.get(name, 'not there')}, here {now.get(name, 'not there')}" for name in names]
+    if other:
+        raise _Incomparable(f"another version of a tool that the verifier names: {abbreviate(other)}")
 
 
 def _measure(project: Project, config: Config, trees: tuple[str, str, str], count: int, watch: Observer) -> list[Pair]:
@@ -318,10 +310,8 @@ def _settle_again(receipt: Receipt, metric: Metric, pairs: list[Pair]) -> tuple[
 def _judge(
     receipt: Receipt, manifest: Manifest, pairs: list[Pair], claimed: SettledDifference, found: SettledDifference
 ) -> tuple[Answer, str]:
-    first, last = pairs[-1]
-    for guard in manifest.guard:
-        if violation := guard_violation(guard, last.guards[guard.name], first.guards[guard.name]):
-            return "disagrees", violation
+    if broken := broken_guards(manifest, pairs[-1]):
+        return "disagrees", "; ".join(broken)
     if len(set(receipt.settled.pairs)) == 1 and claimed.cases is None:
         values = {(before.value, after.value) for before, after in pairs}
         wanted = (claimed.before, claimed.after)

@@ -7,12 +7,12 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from goalseek.disk import add_own, full_disk_error, remove_if_exists, remove_own
+from goalseek.disk import add_own, full_disk_error, remove_own
 from goalseek.errors import BAD_FINDING, UNFIT, USAGE, GoalseekError
 from goalseek.git.command import git, git_as_user
 from goalseek.git.objects import Entry, Objects, alternates
@@ -45,7 +45,7 @@ class PlannedCommit(Struct, frozen=True):
 def temporary_objects(repository: Repository) -> Iterator[Objects]:
     """On top of the repository's store; removed after this block with all that it holds."""
     below = repository.objects
-    with temporary_folder(repository.own, _FOLDER, _remove_with_work_tree) as folder:
+    with temporary_folder(repository.own, _FOLDER) as folder:
         objects = Objects(below.git_dir, folder, below.object_format, settings=alternates(below.store))
         with contextlib.closing(objects):
             yield objects
@@ -74,7 +74,7 @@ def commit_all(repository: Repository, plans: Sequence[PlannedCommit], base: str
     )
     options = [*_COMMIT_CONFIG, *(["-c", f"core.hooksPath={hooks}"] if has_hooks else [])]
     # Below the repository's own git directory, so that `includeIf "gitdir:..."` holds here too.
-    with temporary_folder(repository.own, _FOLDER, _remove_with_work_tree) as git_dir:
+    with temporary_folder(repository.own, _FOLDER) as git_dir:
         work_tree = _work_tree_of(git_dir)
         (git_dir / "gitdir").write_bytes(os.fsencode(work_tree / ".git") + b"\n")
         (git_dir / "commondir").write_bytes(os.fsencode(repository.location.common_dir) + b"\n")
@@ -138,16 +138,17 @@ def format_mailbox(objects: Objects, base: str, commit: str) -> bytes:
 
 
 @contextlib.contextmanager
-def temporary_folder(parent: Path, prefix: str, remove: Callable[[Path], None]) -> Iterator[Path]:
+def temporary_folder(parent: Path, prefix: str) -> Iterator[Path]:
     """Of this process; if it is killed, the next one removes the folder. ``prefix`` ends in "-"."""
     for leftover in parent.glob(f"{prefix}*"):
         if not is_alive(int(leftover.name.removeprefix(prefix).split("-")[0])):
-            remove(leftover)
+            _remove_with_work_tree(leftover)
     folder = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=parent))
+    add_own(folder)
     try:
         yield folder
     finally:
-        remove(folder)
+        _remove_with_work_tree(folder)
 
 
 def _work_tree_of(git_dir: Path) -> Path:
@@ -161,7 +162,8 @@ def _remove_with_work_tree(folder: Path) -> None:
         if work_tree.name == _work_tree_of(folder).name:
             add_own(work_tree)
             remove_own(work_tree)
-    remove_if_exists(folder)
+    add_own(folder)  # a killed process knew that it is
+    remove_own(folder)
 
 
 def _commit_error(

@@ -57,7 +57,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     kept: int
     sees: dict[str, str]
     open_keeps: int
-    host: dict[str, str]
+    host: str
     sandbox: str
     versions: dict[str, str]
     tools: dict[str, str]

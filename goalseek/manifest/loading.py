@@ -167,29 +167,17 @@ def to_toml(plain: dict[str, Any]) -> str:
     return "".join(parts)
 
 
-def to_tables(manifest: Manifest) -> dict[str, Any]:
-    """All keys but those that are none by default, as TOML has them: another None is "none"."""
-    tables: dict[str, Any] = with_toml_names(_without_none(manifest))
-    return tables
-
-
-def with_toml_names(plain: Any) -> Any:
-    if isinstance(plain, dict):
-        return {"pass" if key == "pass_" else key: with_toml_names(value) for key, value in plain.items()}
-    return [with_toml_names(value) for value in plain] if isinstance(plain, list) else plain
-
-
-def _without_none(value: Any) -> Any:
-    # TOML lacks None: a default of None is left out, another is "none", an open bound is infinite.
+def to_tables(value: Any) -> Any:
+    """As TOML has it, which lacks None: a default of None is left out, another is "none", an open bound is infinite."""
     if isinstance(value, Struct):
         fields = {field.name: (getattr(value, field.name), field.default) for field in structs.fields(value)}
         return {
-            name: "none" if item is None else _without_none(item)
+            name.removesuffix("_"): "none" if item is None else to_tables(item)
             for name, (item, default) in fields.items()
             if item is not None or default is not None
         }
     if isinstance(value, tuple):
-        return [_OPEN_SIDES[index] if item is None else _without_none(item) for index, item in enumerate(value)]
+        return [_OPEN_SIDES[index] if item is None else to_tables(item) for index, item in enumerate(value)]
     return to_plain(value)
 
 

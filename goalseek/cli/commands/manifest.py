@@ -1,13 +1,14 @@
 """``goalseek manifest``: the manifest with all its defaults, or the JSON Schemas."""
 
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 
 from goalseek.cli.options import Options, Parser
 from goalseek.errors import GoalseekError
 from goalseek.manifest.keys import SCHEMAS, published_schema, schema_text
-from goalseek.manifest.loading import to_tables, with_toml_names
+from goalseek.manifest.loading import to_tables
 from goalseek.values import to_plain
 
 
@@ -34,4 +35,10 @@ def run(options: Options) -> None:
         raise GoalseekError(f"manifest show takes no {options.of!r}", f"goalseek manifest schema {options.of}")
     manifest = options.load_manifest().manifest
     text = tomli_w.dumps(to_tables(manifest))
-    options.print_answer(with_toml_names(to_plain(manifest)), text.removesuffix("\n"))
+    options.print_answer(_with_toml_names(to_plain(manifest)), text.removesuffix("\n"))
+
+
+def _with_toml_names(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        return {"pass" if key == "pass_" else key: _with_toml_names(value) for key, value in plain.items()}
+    return [_with_toml_names(value) for value in plain] if isinstance(plain, list) else plain
