@@ -1,35 +1,78 @@
 """A claim: the gain settled afresh, and all that somebody else needs to measure it again, as one tar."""
 
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import tomli_w
-from msgspec import structs
+from msgspec import Struct, structs
 
-from goalseek.errors import BAD_FINDING, GoalseekError
+from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
 from goalseek.evaluation import measurements
 from goalseek.evaluation.settle import settle_on_request
-from goalseek.git.as_user import temporary_objects
+from goalseek.git.as_user import SUFFIXES, Signer, sign, temporary_objects
 from goalseek.git.objects import Objects
 from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.git.repository import walk_first_parents
-from goalseek.git.signing import SUFFIXES, Signer, sign
 from goalseek.host import kind_of_host
 from goalseek.ledger.artifacts import environment_facts
 from goalseek.ledger.ledger import RULER_FILE
-from goalseek.ledger.receipt import PACK, RECEIPT, Receipt, write_tar
 from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.loading import to_tables
 from goalseek.manifest.tables import EnvironmentTable, Manifest, ProjectTable, VerifyCommand
 from goalseek.measurement.verifier import run_command
 from goalseek.project.config import Config
 from goalseek.project.project import Project
+from goalseek.records import SettleRecord
 from goalseek.sandbox.supervisor import HeadAndTail
 from goalseek.values import to_line
 from goalseek.workspace import hidden_files
 
+RECEIPT, PACK = "receipt.json", "objects.pack"
+MEBI = 2**20
+MOST_BYTES = {f"{RECEIPT}.sig": MEBI, f"{RECEIPT}.asc": MEBI, RECEIPT: 64 * MEBI, PACK: 4096 * MEBI}
+"""The members of the tar, in their order."""
 _VERSION_SECONDS = 20.0
+
+
+class Receipt(Struct, frozen=True, kw_only=True):
+    """The claim: the settled gain, and all that somebody else needs to measure it again.
+
+    Commits are ``baseline``, ``best``, ``tip`` and ``ledger``, and ``pinned``, whose verifier measured; of ``trees``
+    that of ``baseline`` is as it was measured. ``files`` are the verifier's, as "mode hash" by path; ``hidden_from``
+    has hashes by path, of files outside the repository. ``own`` are goalseek's own files, on which no number depends,
+    and which nobody gets. ``manifest`` is TOML: the tables that a measurement needs. ``seeds`` are those of the pairs.
+
+    ``sees`` says which files each command finds; ``open_keeps`` counts the kept changes whose authors could read the
+    hidden files. ``host``, ``sandbox`` and ``versions`` are of the settling; ``tools`` are programs that the verifier's
+    commands name.
+    """
+
+    format: Literal[1] = 1
+    project: str
+    folder: str
+    made_at: str
+    hidden: Literal["digest", "include"]
+    object_format: Literal["sha1", "sha256"]
+    commits: dict[str, str]
+    trees: dict[str, str]
+    ruler: str
+    keys: dict[str, Any]
+    files: dict[str, str]
+    hidden_from: dict[str, str]
+    own: tuple[str, ...]
+    manifest: str
+    settled: SettleRecord
+    seeds: tuple[tuple[int, int], ...]
+    tries: int
+    kept: int
+    sees: dict[str, str]
+    open_keeps: int
+    host: str
+    sandbox: str
+    versions: dict[str, str]
+    tools: dict[str, str]
 
 
 def make_claim(
@@ -47,9 +90,14 @@ def make_claim(
         raise GoalseekError(f"this cannot be claimed: {error}", "see: goalseek help claim", BAD_FINDING) from None
     repository.objects.bring_back()
     with temporary_objects(repository) as objects:
-        outside = _write_hidden_from(objects, config, hidden == "include")
-        by_path = {(path, entry) for tree in facts["trees"].values() for path, entry in objects.files(tree).items()}
-        own = {path for path, _ in by_path if scope.is_own_file(path) and scope.kind(path) == "hidden"}
+        folder = config.trees.hidden_folder or project.folder
+        hash_of = objects.write_bytes if hidden == "include" else objects.hash_of
+        listing = hidden_files.as_entries(config.trees.hidden_from, "").items()
+        outside = {path: hash_of(hidden_files.content_of(folder, path, entry)) for path, entry in listing}
+        files_of_trees = (item for tree in facts["trees"].values() for item in objects.files(tree).items())
+        entries = {(path, entry.blob) for path, entry in files_of_trees if entry.mode != SUBMODULE}
+        secret = {path for path, _ in entries if scope.kind(path) == "hidden"}
+        own = {path for path in secret if scope.is_own_file(path)}
         receipt = Receipt(
             **facts,
             folder=scope.prefix,
@@ -65,18 +113,25 @@ def make_claim(
             versions=environment_facts(),
             tools=tool_versions(project, config, pinned),
         )
-        entries = [(path, entry.blob) for path, entry in by_path if entry.mode != SUBMODULE]
-        left_out = {blob for path, blob in entries if path not in own and scope.kind(path) == "hidden"}
         blobs = {blob for path, blob in entries if path not in own}
-        blobs = blobs | set(outside.values()) if hidden == "include" else blobs - left_out
+        if hidden == "include":
+            blobs.update(outside.values())
+        else:  # nor any other file with the same content
+            blobs -= {blob for path, blob in entries if path in secret - own}
         content = to_line(receipt).encode() + b"\n"
-        members = {RECEIPT: objects.store / RECEIPT, PACK: _pack(project, objects, receipt, blobs)}
-        members[RECEIPT].write_bytes(content)
+        (objects.store / RECEIPT).write_bytes(content)
         if signer:
-            name = f"{RECEIPT}{SUFFIXES[signer.form]}"
-            members[name] = objects.store / name
-            members[name].write_bytes(sign(signer, content))
-        write_tar(file, dict(sorted(members.items(), reverse=True)))
+            (objects.store / f"{RECEIPT}{SUFFIXES[signer.form]}").write_bytes(sign(signer, content))
+        _pack(project, objects, receipt, blobs).rename(objects.store / PACK)
+        with tarfile.open(fileobj=file, mode="w|", format=tarfile.USTAR_FORMAT) as tar:
+            for name, most in MOST_BYTES.items():
+                if (path := objects.store / name).exists():
+                    head = tarfile.TarInfo(name)
+                    head.size = path.stat().st_size
+                    if head.size > most:
+                        raise GoalseekError(f"{name} would have {head.size} bytes, more than a claim may", "", UNFIT)
+                    with path.open("rb") as member:
+                        tar.addfile(head, member)
     return receipt
 
 
@@ -85,9 +140,8 @@ def facts_of(project: Project, config: Config, files: Mapping[str, str]) -> dict
 
     ``files`` are the verifier's. Raises ValueError if they are not the pinned ones, or the ledger shows no gain.
     """
-    standing, repository = project.standing, project.repository
-    origin, baseline, best, ruler = standing.origin, standing.baseline, standing.best, project.ledger.pinned_ruler()
-    settled = standing.settled
+    standing, repository, ruler = project.standing, project.repository, project.ledger.pinned_ruler()
+    origin, baseline, best, settled = standing.origin, standing.baseline, standing.best, standing.settled
     if not (settled and origin and baseline and best and ruler):
         raise ValueError("its ledger has no settled gain")
     runs = project.ledger.standing_at(settled.seq - 1).settling[: 2 * len(settled.pairs)]
@@ -96,29 +150,24 @@ def facts_of(project: Project, config: Config, files: Mapping[str, str]) -> dict
     if tuple((before.value, after.value) for before, after in pairs) != settled.pairs or computed != settled.result:
         raise ValueError("its settled difference is not that of its pairs")
     if not computed.is_sure or computed.difference <= 0:
-        raise ValueError(settled.result.no_gain or f"the best is no better: {settled.why}")
+        raise ValueError(computed.no_gain or f"the best is no better: {settled.why}")
     objects, before = repository.objects, measurements.origin_tree(project, config)
     pinned = {path: f"{entry.mode} {entry.blob}" for path, entry in objects.files(baseline.tree).items()}
     if measurements.digest_of_files(files) != ruler.files or not files.items() <= pinned.items():
         raise ValueError("scope or provider have changed since the verifier was pinned: its files are not proven")
     scope = structs.replace(config.scope, changed=frozenset(), known={})
-    for path in (path for tree in (before, best.tree) for path in objects.changed_paths(baseline.tree, tree)):
-        if scope.in_ruler(path):
-            raise ValueError(f"{quote_path(path)} changed, which is outside scope.writable")
+    for path in filter(scope.in_ruler, objects.changed_paths(baseline.tree, best.tree)):
+        raise ValueError(f"{quote_path(path)} changed, which is outside scope.writable")
     commits = {"baseline": origin.commit, "best": best.commit, "tip": standing.tip, "pinned": baseline.commit}
+    tip = repository.tree_of(standing.tip)
     return {
         "project": repository.name,
         "commits": {**commits, "ledger": project.ledger.head},
-        "trees": {
-            "baseline": before,
-            "best": best.tree,
-            "tip": repository.tree_of(standing.tip),
-            "pinned": baseline.tree,
-        },
+        "trees": {"baseline": before, "best": best.tree, "tip": tip, "pinned": baseline.tree},
         "ruler": standing.ruler,
         "keys": ruler.keys,
         "settled": settled,
-        "seeds": tuple((before.seed, after.seed) for before, after in pairs),
+        "seeds": tuple((first.seed, second.seed) for first, second in pairs),
         "tries": standing.tries,
         "kept": standing.keeps,
         "sees": {command.name: command.sees for command in config.manifest.commands},
@@ -139,17 +188,13 @@ def tool_versions(project: Project, config: Config, tree: str) -> dict[str, str]
 
     Without shells and coreutils, which do not measure; a program that gives no version is not compared.
     """
-    manifest = config.manifest
-    commands = [command.run for command in manifest.commands] + ([manifest.setup.run] if manifest.setup else [])
-    words = (word for run in commands for word in parse_command(run).words())
-    names = dict.fromkeys(word.text for word in words if word.role == "program" and "/" not in word.text)
-    versions = {}
-    verifier = project.verifier(config, project.standing.ruler, tree, {})
+    runs = [command.run for command in (*config.manifest.commands, config.manifest.setup) if command]
+    words = (word for run in runs for word in parse_command(run).words())
+    names = {word.text for word in words if word.role == "program" and "/" not in word.text} - {"sh", "bash", "env"}
+    verifier, versions = project.verifier(config, project.standing.ruler, tree, {}), {}
     project.places.run_folders["both"].mkdir(parents=True, exist_ok=True)
     root = verifier.bench.sync_to("candidate", tree)
-    for name in names:
-        if name in ("sh", "bash", "env"):
-            continue
+    for name in sorted(names):
         command = VerifyCommand(run=(name, "--version"), name=name, sees="candidate", timeout=_VERSION_SECONDS)
         result = run_command(verifier, command, root, {}, HeadAndTail())
         lines = (result.stdout or result.stderr).decode("utf-8", "replace").strip().splitlines()
@@ -158,31 +203,19 @@ def tool_versions(project: Project, config: Config, tree: str) -> dict[str, str]
     return versions
 
 
-def _write_hidden_from(objects: Objects, config: Config, is_written: bool) -> dict[str, str]:
-    """Hashes of the files outside the repository, by path. Raises GoalseekError for one that is not as pinned."""
-    folder, hashes = config.trees.hidden_folder, {}
-    for path, entry in hidden_files.as_entries(config.trees.hidden_from, "").items() if folder else ():
-        assert folder
-        content = hidden_files.content_of(folder, path, entry)
-        hashes[path] = objects.write_bytes(content) if is_written else objects.hash_of(content)
-    return hashes
-
-
 def _pack(project: Project, objects: Objects, receipt: Receipt, blobs: set[str]) -> Path:
     """The ledger, all candidates and the tip down to the first baseline, with their trees; and these blobs."""
-    repository, first = project.repository, project.standing.first
+    load, first = project.repository.load_commit, project.standing.first
     assert first
-    ledger = list(walk_first_parents(repository.load_commit, receipt.commits["ledger"]))
-    kept = walk_first_parents(repository.load_commit, receipt.commits["tip"], (first.commit,))
-    names = {commit.name for commit in (*ledger, *kept)} | set(receipt.commits.values())
+    ledger = list(walk_first_parents(load, receipt.commits["ledger"]))
+    kept = walk_first_parents(load, receipt.commits["tip"], (first.commit,))
+    names = {commit.name for commit in (*ledger, *kept)}.union(receipt.commits.values(), receipt.trees.values())
     for record in project.ledger.history.newest_iterations():
         others = (record.commit_hash, record.parent_commit_hash, record.rollback_commit_hash)
         names.update(filter(None, (*others, *(attempt.commit_hash for attempt in record.attempts))))
-    starts = "".join(f"{name}\n" for name in (*sorted(names), *receipt.trees.values()))
     how = ("--objects", "--no-walk", "--filter=blob:none", "--no-object-names", "--stdin")
-    listing = objects.git("rev-list", *how, stdin=starts.encode())
+    listing = objects.git("rev-list", *how, stdin="\n".join(sorted(names)).encode())
     rulers = (objects.tree(tree).get(RULER_FILE) for tree in {commit.tree for commit in ledger})
-    blobs = blobs | {ruler.blob for ruler in rulers if ruler}
-    listing += "".join(f"{blob}\n" for blob in sorted(blobs)).encode()
+    listing += "\n".join(sorted(blobs.union(ruler.blob for ruler in rulers if ruler))).encode()
     name = objects.git("pack-objects", "-q", str(objects.store / "claim"), stdin=listing).decode().strip()
     return objects.store / f"claim-{name}.pack"

@@ -84,7 +84,8 @@ def measure_pairs(project: Project, before: Target, after: Target, count: int = 
     for run in measurements.measure_in_turn(project, trees):
         if isinstance(number := run.number, Failure):
             error = measurements.baseline_error(number, measurements.trial_folder(project), run.target.name)
-            raise GoalseekError(error.message, "compare revisions that the verifier can measure", error.exit_code)
+            error.hint = "compare revisions that the verifier can measure"
+            raise error
         numbers.append(number)
         if len(numbers) % 2 == 0:
             pairs = measurements.pairs_in_turn(numbers)

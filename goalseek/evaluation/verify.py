@@ -1,11 +1,12 @@
 """The check of a claim: a stranger's tar, imported into a throw-away repository and measured again in the sandbox."""
 
 import contextlib
+import functools
 import math
 import os
 import re
 import shutil
-import stat
+import tarfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,27 +14,23 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from goalseek.disk import create, list_files
-from goalseek.errors import GitFailed, GoalseekError
+from goalseek.disk import create, list_files, read_regular
+from goalseek.errors import UNFIT, GitFailed, GoalseekError
 from goalseek.evaluation import measurements
-from goalseek.evaluation.claim import facts_of, manifest_text, tool_versions
+from goalseek.evaluation.claim import MEBI, MOST_BYTES, PACK, RECEIPT, Receipt, facts_of, manifest_text, tool_versions
 from goalseek.evaluation.compare import Pair, broken_guards, measure_pairs
-from goalseek.git.as_user import temporary_folder
+from goalseek.git.as_user import SUFFIXES, check_signature, temporary_folder
 from goalseek.git.command import git
 from goalseek.git.location import Location, locate
-from goalseek.git.objects import ObjectsFailed
-from goalseek.git.paths import SUBMODULE, normalize_path, quote_path
+from goalseek.git.objects import Objects
+from goalseek.git.paths import FOLDER, SUBMODULE, looks_like_git, normalize_path, quote_path
 from goalseek.git.repository import RefMove, Repository
-from goalseek.git.signing import SUFFIXES, check_signature
 from goalseek.host import kind_of_host
-from goalseek.humanize import abbreviate, format_number, pluralize
+from goalseek.humanize import abbreviate, pluralize
 from goalseek.ledger.audit import audit
-from goalseek.ledger.ledger import read_ruler
-from goalseek.ledger.receipt import PACK, RECEIPT, Receipt, Refused, index_pack, read_tar, refuse_trees
 from goalseek.manifest.loading import FILE_NAME, ManifestFile, make_log_folders
 from goalseek.manifest.tables import TIME_SOURCES, Manifest, Metric
 from goalseek.manifest.validation import validate
-from goalseek.measurement.ruler import differing_keys
 from goalseek.project.activity import Observer
 from goalseek.project.config import Config
 from goalseek.project.project import Project
@@ -45,6 +42,9 @@ from goalseek.workspace.places import CachePaths, cache_folder
 
 Answer = Literal["agrees", "disagrees", "cannot be compared"]
 _FOLDER = ".verify-"
+_MOST_UNPACKED = 16 * 1024 * MEBI  # bytes of one tree
+_MOST_FILES = 1_000_000  # of one tree
+_OBJECT_MOST = "2g"  # memory for one object of the pack
 
 
 class Verification(Struct, frozen=True):
@@ -61,19 +61,33 @@ class Verification(Struct, frozen=True):
     receipt: Receipt
 
 
-class _Incomparable(Exception):
-    """The text says why."""
+class Refused(GoalseekError):
+    def __init__(self, why: str, hint: str = "ask for the claim once more") -> None:
+        super().__init__(f"the claim is refused: {why}", hint, UNFIT)
+
+
+class _Incomparable(GoalseekError):
+    def __init__(self, why: str) -> None:
+        super().__init__(why, "", StopReason.BASELINE_FAILED)  # as if a tree has no number here
+
+
+class _Claim(Struct, frozen=True):
+    """As imported; ``trees`` are those of baseline, best and pinned verifier, without goalseek's own files."""
+
+    receipt: Receipt
+    project: Project
+    config: Config
+    trees: tuple[str, str, str]
 
 
 def verify_claim(
     path: Path,
     folder: Path,
-    *,
-    signers: Path | None,
-    hidden_from: Path | None,
-    is_trusted: bool,
-    pairs: int | None,
     watch: Observer,
+    signers: Path | None = None,
+    hidden_from: Path | None = None,
+    is_trusted: bool = False,
+    pairs: int | None = None,
 ) -> Verification:
     """Check and measure a claim; ``folder`` may be in a clone that has its hidden files, or its secret.
 
@@ -88,14 +102,10 @@ def verify_claim(
         home = stack.enter_context(temporary_folder(cache, _FOLDER))
         with _refusing():
             read_tar(path, home)
-            content = (home / RECEIPT).read_bytes()
-            receipt = from_line(Receipt, content)
-        signature = _check_signature(home, content, signers)
-        with _refusing():
+            receipt = from_line(Receipt, (home / RECEIPT).read_bytes())
+            signature = _check_signature(home, signers)
             loaded, repository = _import_claim(receipt, home)
-        stack.callback(repository.close)
-        _refuse_unsafe(loaded.manifest, is_trusted)
-        with _refusing():
+            stack.callback(repository.close)
             if clone and (secret := clone.own(receipt.project) / "secret").exists():  # its maker can check the seals
                 shutil.copy(secret, repository.own)
             places = CachePaths(home / f"trees-{home.name.removeprefix(_FOLDER)}", receipt.folder)
@@ -103,17 +113,27 @@ def verify_claim(
             audited = audit(loaded, repository)
             for deviation in audited.deviations:
                 raise Refused(f"its ledger contradicts itself: {deviation.where}: {deviation.what}")
-            config, trees = _checked_config(project, receipt, home)
-            changed = project.repository.objects.changed_paths(trees[0], trees[1])
+            claim = _checked_claim(receipt, project, home)
+            changed = repository.objects.changed_paths(*claim.trees[:2])
+        if not is_trusted:
+            _refuse_unsafe(loaded.manifest)
         claimed, found = receipt.settled.result, None
         try:
-            _add_hidden_files(project, config, receipt, trees, hidden_from, clone)
-            _refuse_other_machine(project, config, receipt, trees[0])
-            measured = _measure(project, config, trees, pairs or len(receipt.settled.pairs), watch)
-            claimed, found = _settle_again(receipt, config.manifest.metric, measured)
-            answer, why = _judge(receipt, config.manifest, measured, claimed, found)
-        except _Incomparable as error:
-            answer, why = "cannot be compared", str(error)
+            _add_hidden_files(claim, hidden_from, clone)
+            _refuse_other_machine(claim)
+            baseline, best, pinned = claim.trees
+            target = measurements.pinned_target(project.standing, claim.config, baseline, name="the baseline")
+            before = structs.replace(target, baseline_tree=pinned, baseline_seconds={})
+            after = structs.replace(before, tree=best, bench="b", name="the best")
+            count = pairs or len(receipt.settled.pairs)
+            watch.on_note(f"measuring {pluralize(count, 'pair')} of baseline and best in turn")
+            measured = list(measure_pairs(project, before, after, count))
+            claimed, found = _settle_again(receipt, loaded.manifest.metric, measured)
+            answer, why = _judge(receipt, loaded.manifest, measured, claimed, found)
+        except GoalseekError as error:
+            if error.stop_reason != StopReason.BASELINE_FAILED:
+                raise
+            answer, why = "cannot be compared", error.message
         names, level = tuple(map(quote_path, changed)), project.confines.level.name
         seals = f"{pluralize(audited.records, 'record')}, {audited.seals}"
         return Verification(answer, why, signature, seals, level, names, claimed, found, receipt)
@@ -121,23 +141,51 @@ def verify_claim(
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """What a stranger's bytes do not fit is no bug, and no wrong use."""
+    """Whatever a stranger's bytes raise is no bug, and no wrong use; but a full disk, say, is this machine's."""
     try:
         yield
-    except Refused:
+    except (OSError, Refused):
         raise
     except GoalseekError as error:
-        raise Refused(error.message) from error
-    except (GitFailed, ObjectsFailed, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise Refused(str(error) or type(error).__name__) from error
-    except (AttributeError, AssertionError, RecursionError) as error:
-        raise Refused(f"it cannot be read: {type(error).__name__}: {error}") from error
+        raise Refused(error.message, error.hint) from error
+    except Exception as error:
+        raise Refused(str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}") from error
 
 
-def _check_signature(home: Path, content: bytes, signers: Path | None) -> str:
-    for form, suffix in SUFFIXES.items():
+def read_tar(path: Path, folder: Path) -> None:
+    """Write the members of a claim into the folder. Raises GoalseekError for any other member, before it is written.
+
+    Headers are read one by one: ``tarfile`` would read a long name of a gigabyte into memory.
+    """
+    with path.open("rb") as file:
+        while (block := file.read(tarfile.BLOCKSIZE)).strip(b"\0"):
+            try:
+                head = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+            except tarfile.HeaderError:
+                raise Refused("it is no tar, or a damaged one") from None
+            name, size = quote_path(head.name), head.size
+            if head.name not in MOST_BYTES:
+                raise Refused(f"the tar has {name}, which is no part of a claim")
+            if head.type != tarfile.REGTYPE:
+                raise Refused(f"{name} is no regular file")
+            if not 0 <= size <= MOST_BYTES[head.name]:
+                raise Refused(f"{name} would have {size} bytes; {MOST_BYTES[head.name]} are allowed")
+            if (folder / head.name).exists():
+                raise Refused(f"the tar has {name} twice")
+            with (folder / head.name).open("xb") as member:
+                for left in range(size, 0, -MEBI):
+                    member.write(file.read(min(left, MEBI)))
+                if member.tell() != size:
+                    raise Refused(f"the tar ends within {name}")
+            file.seek(-size % tarfile.BLOCKSIZE, os.SEEK_CUR)
+    if missing := [name for name in (RECEIPT, PACK) if not (folder / name).exists()]:
+        raise Refused(f"the tar lacks {missing[0]}")
+
+
+def _check_signature(home: Path, signers: Path | None) -> str:
+    for suffix in SUFFIXES.values():
         if (path := home / f"{RECEIPT}{suffix}").exists():
-            return check_signature(form, content, path, signers)
+            return check_signature((home / RECEIPT).read_bytes(), path, signers)
     if signers:
         raise Refused("nobody signed it", "leave --signers out to check it all the same")
     return "unsigned"
@@ -147,14 +195,11 @@ def _import_claim(receipt: Receipt, home: Path) -> tuple[ManifestFile, Repositor
     hashes = (*receipt.commits.values(), *receipt.trees.values(), *receipt.hidden_from.values())
     if odd := [name for name in hashes if not re.fullmatch("[0-9a-f]{40,64}", name)]:
         raise Refused(f"{quote_path(odd[0])} is no hash")
-    below = normalize_path(receipt.folder or ".")
-    if receipt.folder != ("" if below == "." else f"{below}/"):
+    if receipt.folder and receipt.folder != f"{normalize_path(receipt.folder)}/":
         raise Refused(f"its folder is {receipt.folder!r}")
     top = home / "repository"
     git("init", "--quiet", f"--object-format={receipt.object_format}", "--template=", str(top))
-    pack = top / ".git" / "objects" / "pack" / "pack-claim.pack"
-    (home / PACK).rename(pack)
-    index_pack(pack, top / ".git")
+    index_pack((home / PACK).rename(top / ".git/objects/pack/pack-claim.pack"), top / ".git")
     path = top / receipt.folder / FILE_NAME
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(receipt.manifest, "utf-8")
@@ -172,16 +217,69 @@ def _import_claim(receipt: Receipt, home: Path) -> tuple[ManifestFile, Repositor
     return loaded, repository
 
 
-def _refuse_unsafe(manifest: Manifest, is_trusted: bool) -> None:
-    """Raises GoalseekError without a sandbox, and for what a stranger's code may have only if it is trusted."""
+def index_pack(pack: Path, git_dir: Path) -> None:
+    """Make the objects readable, which stay where they are. Raises GoalseekError for an object that fsck refuses."""
+    try:
+        limit = {"GIT_ALLOC_LIMIT": _OBJECT_MOST}
+        git("index-pack", "--fsck-objects", str(pack), git_dir=git_dir, folder=git_dir, variables=limit)
+    except GitFailed as error:
+        raise Refused(f"git does not accept its pack: {error.stderr}") from None
+
+
+def refuse_trees(objects: Objects) -> None:
+    """Raises GoalseekError if any tree names git's folder, or would fill memory or disk; each is looked at once.
+
+    RecursionError for one that is too deep.
+    """
+    listing = objects.git("cat-file", "--batch-all-objects", "--batch-check=%(objecttype) %(objectname) %(objectsize)")
+    rows = [line.split(" ") for line in listing.decode().splitlines()]
+    sizes = {name: int(size) for kind, name, size in rows if kind == "blob"}
+
+    @functools.cache
+    def measure(tree: str) -> tuple[int, int]:
+        """Files and bytes."""
+        files = size = 0
+        for name, entry in objects.tree(tree).items():
+            if looks_like_git(name):
+                raise Refused(f"the tree {tree} has {quote_path(name)}")
+            more = measure(entry.blob) if entry.mode == FOLDER else (1, sizes.get(entry.blob, 0))
+            files, size = files + more[0], size + more[1]
+        if files > _MOST_FILES or size > _MOST_UNPACKED:
+            raise Refused(f"the tree {tree} has {files} files of {size} bytes together")
+        return files, size
+
+    for kind, name, _ in rows:
+        if kind == "tree":
+            measure(name)
+
+
+def _checked_claim(receipt: Receipt, project: Project, home: Path) -> _Claim:
+    """Raises GoalseekError or ValueError if the receipt is not what ledger and trees say."""
+    objects, config = project.repository.objects, project.config()
+    facts = facts_of(project, config, receipt.files)
+    if manifest_text(config.manifest) != receipt.manifest:
+        raise Refused("its manifest has another verifier than its ledger")
+    if edited := [name for name, value in facts.items() if getattr(receipt, name) != value]:
+        raise Refused(f"its receipt is not what its ledger and trees say: {abbreviate(edited)}")
+    outside = {normalize_path(item.path) for item in config.trees.hidden_from}
+    if outside != set(receipt.hidden_from) or not outside.isdisjoint(receipt.files):
+        raise Refused("the files of its verifier are not those that its ledger pins")
+    if named := set(receipt.files).intersection(receipt.own):
+        raise Refused(f"{quote_path(min(named))} is a file of the verifier, and not goalseek's own")
+    own = dict.fromkeys(receipt.own)
+    baseline, best, verifier = (objects.splice(receipt.trees[name], own) for name in ("baseline", "best", "pinned"))
+    config = structs.replace(config, trees=structs.replace(config.trees, hidden_folder=home / "hidden"))
+    return _Claim(receipt, project, config, (baseline, best, verifier))
+
+
+def _refuse_unsafe(manifest: Manifest) -> None:
+    """Raises GoalseekError without a sandbox, and for what only trusted code may have."""
     asks = [f"the network for {command.name}" for command in manifest.verify if command.network]
     asks += ["the network for setup"] if manifest.setup and manifest.setup.network else []
     asks += [f"your variable {name}" for name in manifest.env.verify.pass_]
     asks += [f"your variables for {name}" for name, text in manifest.env.verify.set.items() if "${" in text]
     asks += [f"your {path}" for path in manifest.scope.share]
     level = probe("auto")
-    if is_trusted:
-        return
     if level.name == "none":
         message = f"there is no sandbox for a stranger's code: {'; '.join(level.reason)}"
         hint = f"{installation_hint('bubblewrap')}; or, if you trust it with your account: --trust"
@@ -191,117 +289,56 @@ def _refuse_unsafe(manifest: Manifest, is_trusted: bool) -> None:
         raise GoalseekError(f"the claim's verifier asks for {abbreviate(asks)}", hint, StopReason.SANDBOX)
 
 
-def _checked_config(project: Project, receipt: Receipt, home: Path) -> tuple[Config, tuple[str, str, str]]:
-    """The pinned configuration, and the trees of baseline, best and pinned verifier without goalseek's own files.
-
-    Raises GoalseekError or ValueError if the receipt is not what ledger and trees say.
-    """
-    objects, manifest = project.repository.objects, project.loaded.manifest
-    ruler = read_ruler(objects, project.repository.tree_of(receipt.commits["ledger"]))
-    if ruler is None:
-        raise Refused("its ledger pins no verifier")
-    scope = structs.replace(manifest.scope, hidden_from=ruler.keys["scope"].get("hidden_from"))
-    if keys := differing_keys(structs.replace(manifest, scope=scope), ruler):
-        raise Refused(f"its manifest has another verifier than its ledger: {abbreviate(keys)}")
-    config = project.config()
-    facts = facts_of(project, config, receipt.files)
-    if edited := [name for name, value in facts.items() if getattr(receipt, name) != value]:
-        raise Refused(f"its receipt is not what its ledger and trees say: {abbreviate(edited)}")
-    outside = {normalize_path(item.path) for item in ruler.hidden_from}
-    if ruler.digest != receipt.ruler or outside != set(receipt.hidden_from) or not outside.isdisjoint(receipt.files):
-        raise Refused("the files of its verifier are not those that its ledger pins")
-    if named := set(receipt.files).intersection(receipt.own):
-        raise Refused(f"{quote_path(min(named))} is a file of the verifier, and not goalseek's own")
-    own = dict.fromkeys(receipt.own)
-    baseline, best, verifier = (objects.splice(receipt.trees[name], own) for name in ("baseline", "best", "pinned"))
-    config = structs.replace(config, trees=structs.replace(config.trees, hidden_folder=home / "hidden"))
-    return config, (baseline, best, verifier)
-
-
-def _add_hidden_files(
-    project: Project,
-    config: Config,
-    receipt: Receipt,
-    trees: tuple[str, ...],
-    folder: Path | None,
-    clone: Location | None,
-) -> None:
+def _add_hidden_files(claim: _Claim, folder: Path | None, clone: Location | None) -> None:
     """Store the hidden blobs that the pack lacks, and link shared folders. Raises _Incomparable if one is missing."""
-    objects = project.repository.objects
-    entries = [item for tree in trees for item in objects.files(tree).items() if item[1].mode != SUBMODULE]
-    blobs = {entry.blob: path for path, entry in entries} | {blob: path for path, blob in receipt.hidden_from.items()}
+    receipt, trees, objects = claim.receipt, claim.config.trees, claim.project.repository.objects
+    assert trees.hidden_folder
     if clone and clone.object_format == objects.object_format:
         (objects.store / "info" / "alternates").write_bytes(os.fsencode(clone.common_dir / "objects") + b"\n")
         objects.close()  # those that start next know it
+    entries = [item for tree in claim.trees for item in objects.files(tree).items() if item[1].mode != SUBMODULE]
+    blobs = {entry.blob: path for path, entry in entries} | {blob: path for path, blob in receipt.hidden_from.items()}
     missing = {blob: path for blob, path in blobs.items() if not objects.has(blob)}
     if folder and missing:
-        files = list_files(folder, lambda path: path.startswith(".git/"), is_ours=False)
-        paths = [str(folder / path) for path, status in files if stat.S_ISREG(status.st_mode) and "\n" not in path]
-        paths = [path for path in paths if os.access(path, os.R_OK)]
-        hashing = ("hash-object", "--no-filters", "--stdin-paths")
-        hashes = objects.git(*hashing, stdin=_as_lines(paths)).decode().split()
-        found = [path for path, blob in zip(paths, hashes, strict=True) if blob in missing]
-        for blob in objects.git(*hashing, "-w", stdin=_as_lines(found)).decode().split():
-            missing.pop(blob, None)
+        for path, _ in list_files(folder, lambda path: path.startswith(".git/"), is_ours=False):
+            with contextlib.suppress(OSError):  # no regular file, or one that cannot be read
+                content = read_regular(folder, path, is_ours=False)
+                if missing.pop(objects.hash_of(content), None):
+                    objects.write_bytes(content)
     if missing:
         names = abbreviate(sorted(map(quote_path, missing.values())))
         raise _Incomparable(f"hidden files are missing: {names}; --hidden-from DIR takes them from your copies")
-    ruler = project.ledger.pinned_ruler()
-    for item in ruler.hidden_from if ruler else ():
-        assert config.trees.hidden_folder
-        target = config.trees.hidden_folder / item.path
+    for item in trees.hidden_from:
+        target = trees.hidden_folder / item.path
         with create(target, 0o755 if item.kind == "program" else 0o644) as file:
             file.write(objects.read(receipt.hidden_from[item.path]))
         os.utime(target, ns=(item.time, item.time))
-    for name in config.manifest.scope.share:
+    for name in claim.config.manifest.scope.share:
         source = (folder or (clone.top / receipt.folder if clone else Path("/nowhere"))) / name
         if not source.exists():
             raise _Incomparable(f"scope.share: {name} is no part of the claim; --hidden-from DIR takes DIR/{name}")
-        target = project.folder / name
+        target = claim.project.folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(source.resolve())
 
 
-def _as_lines(paths: list[str]) -> bytes:
-    return b"".join(os.fsencode(path) + b"\n" for path in paths)
-
-
-def _refuse_other_machine(project: Project, config: Config, receipt: Receipt, tree: str) -> None:
+def _refuse_other_machine(claim: _Claim) -> None:
     """Raises _Incomparable if a time is measured on another kind of host, or a tool has another version."""
-    manifest = config.manifest
+    manifest, receipt = claim.config.manifest, claim.receipt
     times = [reading.name for reading in (manifest.metric, *manifest.guard) if reading.source in TIME_SOURCES]
     if times and receipt.host != (here := kind_of_host()):
         raise _Incomparable(f"{abbreviate(times)} is a time, and this host is {here}, not {receipt.host}")
-    was, now = receipt.tools, tool_versions(project, config, tree)
+    was, now = receipt.tools, tool_versions(claim.project, claim.config, claim.trees[0])
     names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
     other = [f"{name} was {was.get(name, 'not there')}, here {now.get(name, 'not there')}" for name in names]
     if other:
         raise _Incomparable(f"another version of a tool that the verifier names: {abbreviate(other)}")
 
 
-def _measure(project: Project, config: Config, trees: tuple[str, str, str], count: int, watch: Observer) -> list[Pair]:
-    baseline, best, pinned = trees
-    target = measurements.pinned_target(project.standing, config, baseline, "a", "the baseline")
-    before = structs.replace(target, baseline_tree=pinned, baseline_seconds={})
-    after = structs.replace(before, tree=best, bench="b", name="the best")
-    pairs: list[Pair] = []
-    try:
-        for pair in measure_pairs(project, before, after, count):
-            pairs.append(pair)
-            values = " and ".join(format_number(run.value, config.manifest.metric.unit) for run in pair)
-            watch.on_note(f"pair {len(pairs)} of {count}: {values}")
-    except GoalseekError as error:
-        if error.stop_reason != StopReason.BASELINE_FAILED:
-            raise
-        raise _Incomparable(error.message) from None
-    return pairs
-
-
 def _settle_again(receipt: Receipt, metric: Metric, pairs: list[Pair]) -> tuple[SettledDifference, SettledDifference]:
     """The claimed and the measured difference, both as shares of the baseline, or both in the metric's units."""
-    settled, values = receipt.settled, [(before.value, after.value) for before, after in pairs]
-    cases = [(before.cases, after.cases) for before, after in pairs]
-    found = settle(metric.direction, values, settled.in_percent, metric.unit, cases)
+    settled = receipt.settled
+    found = measurements.settle_pairs(metric, pairs, settled.in_percent)
     if settled.in_percent and not found.in_percent:
         return settle(metric.direction, settled.pairs, False, metric.unit), found
     return settled.result, found

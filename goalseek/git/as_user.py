@@ -5,6 +5,7 @@ Commits are made in a temporary work tree that ``git worktree list`` does not sh
 
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from goalseek.git.command import git, git_as_user
 from goalseek.git.objects import Entry, Objects, alternates
 from goalseek.git.paths import SYMLINK, quote_path
 from goalseek.git.repository import Repository
-from goalseek.process import CompletedProgram, is_alive
+from goalseek.process import CompletedProgram, environment_without, is_alive, run
 from goalseek.values import StopReason
 
 _FOLDER = "promote-"
@@ -255,3 +256,78 @@ class UsersCheckout(Struct, frozen=True):
             if answer.returncode:
                 message = f"git cannot write the files of the checkout: {_output_text(answer)}"
                 raise GoalseekError(message, "", StopReason.REPOSITORY)
+
+
+SUFFIXES = {"ssh": ".sig", "openpgp": ".asc"}
+_NAMESPACE = "goalseek"  # a signature of a claim is none of a commit
+_LITERAL_KEYS = ("key::", "ssh-", "ecdsa-", "sk-")
+
+
+class Signer(Struct, frozen=True):
+    form: str  # of SUFFIXES
+    program: str
+    key: str
+
+
+def find_signer(folder: Path) -> Signer | None:
+    """The key of ``user.signingkey``; None if none is configured. Raises GoalseekError for another ``gpg.format``."""
+
+    def setting(name: str) -> str:
+        return os.fsdecode(git_as_user("config", "--get", name, folder=folder).stdout).strip()
+
+    form, key = setting("gpg.format") or "openpgp", setting("user.signingkey")
+    if key and form not in SUFFIXES:
+        raise GoalseekError(f"a claim cannot be signed with gpg.format = {form}", "git config gpg.format ssh", UNFIT)
+    usual = "ssh-keygen" if form == "ssh" else setting("gpg.program") or "gpg"
+    return Signer(form, setting(f"gpg.{form}.program") or usual, key) if key else None
+
+
+def sign(signer: Signer, content: bytes) -> bytes:
+    """Raises GoalseekError if the key cannot sign."""
+    with tempfile.NamedTemporaryFile("w", suffix=".pub") as file:
+        words = ["-bsau", signer.key]
+        if signer.form == "ssh":
+            words = ["-Y", "sign", "-n", _NAMESPACE, "-f", os.path.expanduser(signer.key)]
+        if signer.form == "ssh" and signer.key.startswith(_LITERAL_KEYS):  # an agent has the private key
+            print(signer.key.removeprefix("key::"), file=file, flush=True)
+            words[-1:] = [file.name, "-U"]
+        answer = _run(content, signer.program, *words)
+    if answer.returncode or not answer.stdout:
+        message = f"{signer.program} cannot sign with user.signingkey = {signer.key}: {_output_text(answer)}"
+        raise GoalseekError(message, "make the key usable; or unsigned: git config --unset user.signingkey", UNFIT)
+    return answer.stdout
+
+
+def check_signature(content: bytes, signature: Path, signers: Path | None) -> str:
+    """Who signed the content, in words; ``signers`` is a file as git's ``gpg.ssh.allowedSignersFile``.
+
+    Raises GoalseekError for a signature of other content, or by nobody in ``signers``.
+    """
+    keygen, of = ("ssh-keygen", "-Y"), ("-n", _NAMESPACE, "-s", str(signature))
+    if signature.suffix == SUFFIXES["openpgp"]:
+        answer = _run(content, "gpg", "--status-fd=1", "--verify", str(signature), "-")
+        why = "gpg signed it, and --signers has ssh keys" if signers else _output_text(answer)
+        if not signers and (key := re.search(r"\] NO_PUBKEY (\w+)", why)):
+            return f"signed with the gpg key {key[1]}, which your keyring does not have: not checked"
+        names = re.findall(r"\] (?:GOODSIG \w+|TRUST_)(.+)", why)
+        who = f"with a gpg key of {', trust: '.join(names).strip()}"
+    elif signers is None:
+        answer = _run(content, *keygen, "check-novalidate", *of)
+        why = _output_text(answer)
+        who = f"with {why.rpartition(' with ')[2]}; --signers FILE says whose it is"
+    else:
+        found = _run(b"", *keygen, "find-principals", "-s", str(signature), "-f", str(signers))
+        name = os.fsdecode(found.stdout).partition("\n")[0]
+        answer = _run(content, *keygen, "verify", "-f", str(signers), "-I", name, *of)
+        why = f"it is none of {name or 'anybody'} in {signers} for {_NAMESPACE}: {_output_text(answer)}"
+        who = f"by {name}"
+    if answer.returncode or (signers and signature.suffix == SUFFIXES["openpgp"]):
+        raise GoalseekError(f"the signature does not hold: {why}", "ask for the claim once more", UNFIT)
+    return f"signed {who}"
+
+
+def _run(content: bytes, *arguments: str) -> CompletedProgram:
+    try:
+        return run(arguments, environment_without("GIT_"), content)
+    except FileNotFoundError:
+        raise GoalseekError(f"there is no program {arguments[0]}", "install OpenSSH, or GnuPG", UNFIT) from None

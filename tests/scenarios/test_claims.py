@@ -19,8 +19,8 @@ from project import MANIFEST, Project, Projects, answer, everything_written, hom
 from goalseek import load
 from goalseek.cli import main
 from goalseek.evaluation import verify as checks
+from goalseek.evaluation.claim import Receipt
 from goalseek.evaluation.measurements import MeasuredValue
-from goalseek.ledger.receipt import Receipt
 from goalseek.manifest.keys import published_schema
 from goalseek.manifest.tables import Guard, Manifest
 from goalseek.sandbox import level
@@ -148,6 +148,18 @@ def test_a_number_that_somebody_else_does_not_get_disagrees(make_project: Projec
     done = verify(tar)
     assert done.exit_code == 1 and "\ndisagrees: the claimed numbers repeat exactly" in done.stdout
     assert "claimed   1 → 9" in done.stdout and "measured  1 → 2" in done.stdout
+
+
+def test_a_verifier_that_gives_no_number_here_cannot_be_compared(make_project: Projects, tmp_path: Path) -> None:
+    """The judge needs what lies on the claimant's disk alone."""
+    (tmp_path / "key").write_text("1")
+    judge = f'cat {tmp_path}/key >/dev/null && cp answer.json "$GOALSEEK_RUN_DIR/metrics.json"\n'
+    tables = {"sandbox": {"read": [str(tmp_path / "key")]}}
+    project = make_project(files={"answer.json": answer(1), "hidden/judge.sh": judge}, manifest=tables)
+    project.set_moves(answer(2))
+    project.climb()
+    code, found, why = answer_of(claim(project, "--hidden", "include"))
+    assert (code, found) == (3, "cannot be compared") and "the baseline has no number" in why
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 from claims import Members, claim, edit_receipt, members, rewrite, verify
 from project import Project, Projects, answer
 
-from goalseek.ledger import receipt
+from goalseek.evaluation import verify as checks
 
 pytestmark = pytest.mark.needs("bwrap")
 GIBI = 2**30
@@ -125,7 +125,7 @@ EDITED: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "another name": (change("project", "other"), "its manifest is not as goalseek claim writes it"),
     "another direction": (
         change("manifest", lambda text: text.replace('"maximize"', '"minimize"')),
-        "its manifest has another verifier than its ledger: metric",
+        "its manifest has another verifier than its ledger",
     ),
     "no sandbox": (
         change("manifest", lambda text: text.replace('mode = "auto"', 'mode = "none"')),
@@ -247,10 +247,10 @@ def test_an_object_that_would_fill_memory_is_refused(tmp_path: Path, monkeypatch
     packed = git_in(tmp_path, "pack-objects", "-q", str(tmp_path / "objects/pack/pack"), stdin=f"{blob}\n".encode())
     pack = tmp_path / f"objects/pack/pack-{packed}.pack"
     assert pack.stat().st_size < 50_000
-    receipt.index_pack(pack, tmp_path)
-    monkeypatch.setattr(receipt, "_OBJECT_MOST", "10m")
-    with pytest.raises(receipt.Refused, match="attempting to allocate"):
-        receipt.index_pack(pack, tmp_path)
+    checks.index_pack(pack, tmp_path)
+    monkeypatch.setattr(checks, "_OBJECT_MOST", "10m")
+    with pytest.raises(checks.Refused, match="attempting to allocate"):
+        checks.index_pack(pack, tmp_path)
 
 
 def rewritten_ledger(folder: Path, edit: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:

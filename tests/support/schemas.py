@@ -111,7 +111,7 @@ def _notification() -> dict[str, Any]:
 
 
 def _receipt() -> dict[str, Any]:
-    from goalseek.ledger.receipt import Receipt
+    from goalseek.evaluation.claim import Receipt
 
     schema = _with_constants(_schema_of(Receipt, Receipt))
     return _with_title("goalseek receipt: the claim of a gain, as goalseek claim writes it", schema)

@@ -6,7 +6,7 @@ from goalseek.cli.options import Options, Parser
 from goalseek.disk import open_export
 from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.evaluation.claim import make_claim
-from goalseek.git.signing import find_signer, sign
+from goalseek.git.as_user import find_signer, sign
 from goalseek.humanize import format_distinct
 from goalseek.project.opening import open_project
 

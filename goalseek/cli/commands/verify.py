@@ -6,8 +6,11 @@ from goalseek.evaluation.verify import verify_claim
 from goalseek.humanize import abbreviate, format_distinct
 from goalseek.views.terminal_text import Color, one_line
 
-_EXIT_CODES = {"agrees": 0, "disagrees": BAD_FINDING, "cannot be compared": UNFIT}
-_COLORS: dict[str, Color] = {"agrees": "green", "disagrees": "red", "cannot be compared": "magenta"}
+_ANSWERS: dict[str, tuple[int, Color]] = {
+    "agrees": (0, "green"),
+    "disagrees": (BAD_FINDING, "red"),
+    "cannot be compared": (UNFIT, "magenta"),
+}
 
 
 def arguments(parser: Parser) -> None:
@@ -31,15 +34,8 @@ def run(options: Options) -> int:
         (signers is not None and not signers.is_file(), f"--signers: there is no file {signers}", "name one"),
         (hidden is not None and not hidden.is_dir(), f"--hidden-from: there is no folder {hidden}", "name one"),
     )
-    done = verify_claim(
-        folder / options.file,
-        folder,
-        signers=signers,
-        hidden_from=hidden,
-        is_trusted=options.trust,
-        pairs=options.count,
-        watch=options.line_view(),
-    )
+    paths = (folder / options.file, folder)
+    done = verify_claim(*paths, options.line_view(), signers, hidden, options.trust, options.count)
     receipt, settled = done.receipt, done.receipt.settled
     heads = (
         f"{receipt.project}: {settled.metric}, to {settled.direction}; {receipt.kept} kept of {receipt.tries} tries",
@@ -51,6 +47,7 @@ def run(options: Options) -> int:
         if found:
             medians = " → ".join(format_distinct(found.before, found.after, unit=found.unit))
             lines.append(f"  {name:<8}  {one_line(f'{medians}: {found.in_words()}')}")
-    painted = options.painter()(done.answer, _COLORS[done.answer])
+    code, color = _ANSWERS[done.answer]
+    painted = options.painter()(done.answer, color)
     options.print_answer(done, *lines, f"{painted}: {one_line(done.why)}")
-    return _EXIT_CODES[done.answer]
+    return code
