@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from goalseek.errors import BAD_FINDING, UNFIT, GoalseekError
 from goalseek.evaluation import measurements
 from goalseek.evaluation.settle import settle_on_request
-from goalseek.git.as_user import SUFFIXES, Signer, sign, temporary_objects
+from goalseek.git.as_user import Signature, sign, temporary_objects
 from goalseek.git.objects import Objects
 from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.git.repository import walk_first_parents
@@ -75,11 +75,10 @@ class Receipt(Struct, frozen=True, kw_only=True):
     tools: dict[str, str]
 
 
-def make_claim(
-    project: Project, file: BinaryIO, hidden: Literal["digest", "include"], signer: Signer | None
-) -> Receipt:
+def make_claim(project: Project, file: BinaryIO, with_hidden: bool) -> tuple[Receipt, Signature | None]:
     """Settle, and write the tar. Raises GoalseekError if that shows no gain, or nobody could check it."""
     config, repository = project.config(), project.repository
+    sign(repository.top, b"")  # a key that cannot sign is no surprise after hours of measurements
     settle_on_request(project, config, least=2)
     assert project.standing.baseline
     pinned, scope = project.standing.baseline.tree, config.scope
@@ -91,7 +90,7 @@ def make_claim(
     repository.objects.bring_back()
     with temporary_objects(repository) as objects:
         folder = config.trees.hidden_folder or project.folder
-        hash_of = objects.write_bytes if hidden == "include" else objects.hash_of
+        hash_of = objects.write_bytes if with_hidden else objects.hash_of
         listing = hidden_files.as_entries(config.trees.hidden_from, "").items()
         outside = {path: hash_of(hidden_files.content_of(folder, path, entry)) for path, entry in listing}
         files_of_trees = (item for tree in facts["trees"].values() for item in objects.files(tree).items())
@@ -102,7 +101,7 @@ def make_claim(
             **facts,
             folder=scope.prefix,
             made_at=project.ledger.now(),
-            hidden=hidden,
+            hidden="include" if with_hidden else "digest",
             object_format=repository.location.object_format,  # type: ignore[arg-type]
             files=files,
             hidden_from=outside,
@@ -114,14 +113,14 @@ def make_claim(
             tools=tool_versions(project, config, pinned),
         )
         blobs = {blob for path, blob in entries if path not in own}
-        if hidden == "include":
+        if with_hidden:
             blobs.update(outside.values())
         else:  # nor any other file with the same content
             blobs -= {blob for path, blob in entries if path in secret - own}
         content = to_line(receipt).encode() + b"\n"
         (objects.store / RECEIPT).write_bytes(content)
-        if signer:
-            (objects.store / f"{RECEIPT}{SUFFIXES[signer.form]}").write_bytes(sign(signer, content))
+        if signature := sign(repository.top, content):
+            (objects.store / f"{RECEIPT}{signature.suffix}").write_bytes(signature.content)
         _pack(project, objects, receipt, blobs).rename(objects.store / PACK)
         with tarfile.open(fileobj=file, mode="w|", format=tarfile.USTAR_FORMAT) as tar:
             for name, most in MOST_BYTES.items():
@@ -132,7 +131,7 @@ def make_claim(
                         raise GoalseekError(f"{name} would have {head.size} bytes, more than a claim may", "", UNFIT)
                     with path.open("rb") as member:
                         tar.addfile(head, member)
-    return receipt
+    return receipt, signature
 
 
 def facts_of(project: Project, config: Config, files: Mapping[str, str]) -> dict[str, Any]:

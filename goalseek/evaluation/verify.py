@@ -19,7 +19,7 @@ from goalseek.errors import UNFIT, GitFailed, GoalseekError
 from goalseek.evaluation import measurements
 from goalseek.evaluation.claim import MEBI, MOST_BYTES, PACK, RECEIPT, Receipt, facts_of, manifest_text, tool_versions
 from goalseek.evaluation.compare import Pair, broken_guards, measure_pairs
-from goalseek.git.as_user import SUFFIXES, check_signature, temporary_folder
+from goalseek.git.as_user import check_signature, temporary_folder
 from goalseek.git.command import git
 from goalseek.git.location import Location, locate
 from goalseek.git.objects import Objects
@@ -66,6 +66,11 @@ class Refused(GoalseekError):
         super().__init__(f"the claim is refused: {why}", hint, UNFIT)
 
 
+def _refuse(fault: object, why: str) -> None:
+    if fault:
+        raise Refused(why)
+
+
 class _Incomparable(GoalseekError):
     def __init__(self, why: str) -> None:
         super().__init__(why, "", StopReason.BASELINE_FAILED)  # as if a tree has no number here
@@ -103,7 +108,7 @@ def verify_claim(
         with _refusing():
             read_tar(path, home)
             receipt = from_line(Receipt, (home / RECEIPT).read_bytes())
-            signature = _check_signature(home, signers)
+            signature = check_signature(home / RECEIPT, signers)
             loaded, repository = _import_claim(receipt, home)
             stack.callback(repository.close)
             if clone and (secret := clone.own(receipt.project) / "secret").exists():  # its maker can check the seals
@@ -164,39 +169,26 @@ def read_tar(path: Path, folder: Path) -> None:
             except tarfile.HeaderError:
                 raise Refused("it is no tar, or a damaged one") from None
             name, size = quote_path(head.name), head.size
-            if head.name not in MOST_BYTES:
-                raise Refused(f"the tar has {name}, which is no part of a claim")
-            if head.type != tarfile.REGTYPE:
-                raise Refused(f"{name} is no regular file")
-            if not 0 <= size <= MOST_BYTES[head.name]:
-                raise Refused(f"{name} would have {size} bytes; {MOST_BYTES[head.name]} are allowed")
-            if (folder / head.name).exists():
-                raise Refused(f"the tar has {name} twice")
+            _refuse(head.name not in MOST_BYTES, f"the tar has {name}, which is no part of a claim")
+            _refuse(head.type != tarfile.REGTYPE, f"{name} is no regular file")
+            most = MOST_BYTES[head.name]
+            _refuse(not 0 <= size <= most, f"{name} would have {size} bytes; {most} are allowed")
+            _refuse((folder / head.name).exists(), f"the tar has {name} twice")
             with (folder / head.name).open("xb") as member:
                 for left in range(size, 0, -MEBI):
                     member.write(file.read(min(left, MEBI)))
-                if member.tell() != size:
-                    raise Refused(f"the tar ends within {name}")
+                _refuse(member.tell() != size, f"the tar ends within {name}")
             file.seek(-size % tarfile.BLOCKSIZE, os.SEEK_CUR)
-    if missing := [name for name in (RECEIPT, PACK) if not (folder / name).exists()]:
-        raise Refused(f"the tar lacks {missing[0]}")
-
-
-def _check_signature(home: Path, signers: Path | None) -> str:
-    for suffix in SUFFIXES.values():
-        if (path := home / f"{RECEIPT}{suffix}").exists():
-            return check_signature((home / RECEIPT).read_bytes(), path, signers)
-    if signers:
-        raise Refused("nobody signed it", "leave --signers out to check it all the same")
-    return "unsigned"
+    for name in (RECEIPT, PACK):
+        _refuse(not (folder / name).exists(), f"the tar lacks {name}")
 
 
 def _import_claim(receipt: Receipt, home: Path) -> tuple[ManifestFile, Repository]:
     hashes = (*receipt.commits.values(), *receipt.trees.values(), *receipt.hidden_from.values())
-    if odd := [name for name in hashes if not re.fullmatch("[0-9a-f]{40,64}", name)]:
-        raise Refused(f"{quote_path(odd[0])} is no hash")
-    if receipt.folder and receipt.folder != f"{normalize_path(receipt.folder)}/":
-        raise Refused(f"its folder is {receipt.folder!r}")
+    for name in hashes:
+        _refuse(not re.fullmatch("[0-9a-f]{40,64}", name), f"{quote_path(name)} is no hash")
+    is_normal = not receipt.folder or receipt.folder == f"{normalize_path(receipt.folder)}/"
+    _refuse(not is_normal, f"its folder is {receipt.folder!r}")
     top = home / "repository"
     git("init", "--quiet", f"--object-format={receipt.object_format}", "--template=", str(top))
     index_pack((home / PACK).rename(top / ".git/objects/pack/pack-claim.pack"), top / ".git")
@@ -205,9 +197,8 @@ def _import_claim(receipt: Receipt, home: Path) -> tuple[ManifestFile, Repositor
     path.write_text(receipt.manifest, "utf-8")
     # What it may do on this machine is no part of a measurement, and in no manifest that claim writes.
     manifest = validate(path, receipt.manifest, tomllib.loads(receipt.manifest))
-    if manifest_text(manifest) != receipt.manifest or manifest.project.name != receipt.project:
-        made_by = receipt.versions.get("goalseek", "another version")
-        raise Refused("its manifest is not as goalseek claim writes it", f"goalseek {made_by} made it")
+    is_claims = manifest_text(manifest) == receipt.manifest and manifest.project.name == receipt.project
+    _refuse(not is_claims, f"its manifest is not as goalseek claim writes it; made with {receipt.versions}")
     repository = Repository(locate(top), manifest.project.name)
     refuse_trees(repository.objects)
     refs = ((repository.tip_ref, "tip"), (repository.branch_ref, "tip"), (repository.ledger_ref, "ledger"))
@@ -257,15 +248,15 @@ def _checked_claim(receipt: Receipt, project: Project, home: Path) -> _Claim:
     """Raises GoalseekError or ValueError if the receipt is not what ledger and trees say."""
     objects, config = project.repository.objects, project.config()
     facts = facts_of(project, config, receipt.files)
-    if manifest_text(config.manifest) != receipt.manifest:
-        raise Refused("its manifest has another verifier than its ledger")
-    if edited := [name for name, value in facts.items() if getattr(receipt, name) != value]:
-        raise Refused(f"its receipt is not what its ledger and trees say: {abbreviate(edited)}")
+    pinned = manifest_text(config.manifest)
+    _refuse(pinned != receipt.manifest, "its manifest has another verifier than its ledger")
+    edited = [name for name, value in facts.items() if getattr(receipt, name) != value]
+    _refuse(edited, f"its receipt is not what its ledger and trees say: {abbreviate(edited)}")
     outside = {normalize_path(item.path) for item in config.trees.hidden_from}
-    if outside != set(receipt.hidden_from) or not outside.isdisjoint(receipt.files):
-        raise Refused("the files of its verifier are not those that its ledger pins")
-    if named := set(receipt.files).intersection(receipt.own):
-        raise Refused(f"{quote_path(min(named))} is a file of the verifier, and not goalseek's own")
+    is_pinned = outside == set(receipt.hidden_from) and outside.isdisjoint(receipt.files)
+    _refuse(not is_pinned, "the files of its verifier are not those that its ledger pins")
+    named = sorted(map(quote_path, set(receipt.files).intersection(receipt.own)))
+    _refuse(named, f"{abbreviate(named)} is a file of the verifier, and not goalseek's own")
     own = dict.fromkeys(receipt.own)
     baseline, best, verifier = (objects.splice(receipt.trees[name], own) for name in ("baseline", "best", "pinned"))
     config = structs.replace(config, trees=structs.replace(config.trees, hidden_folder=home / "hidden"))

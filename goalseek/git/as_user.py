@@ -263,49 +263,53 @@ _NAMESPACE = "goalseek"  # a signature of a claim is none of a commit
 _LITERAL_KEYS = ("key::", "ssh-", "ecdsa-", "sk-")
 
 
-class Signer(Struct, frozen=True):
-    form: str  # of SUFFIXES
-    program: str
+class Signature(Struct, frozen=True):
     key: str
+    suffix: str  # of SUFFIXES
+    content: bytes
 
 
-def find_signer(folder: Path) -> Signer | None:
-    """The key of ``user.signingkey``; None if none is configured. Raises GoalseekError for another ``gpg.format``."""
+def sign(folder: Path, content: bytes) -> Signature | None:
+    """By ``user.signingkey``, as ``gpg.format`` says; None without a key. Raises GoalseekError if it cannot sign."""
 
     def setting(name: str) -> str:
         return os.fsdecode(git_as_user("config", "--get", name, folder=folder).stdout).strip()
 
     form, key = setting("gpg.format") or "openpgp", setting("user.signingkey")
-    if key and form not in SUFFIXES:
+    if not key:
+        return None
+    if form not in SUFFIXES:
         raise GoalseekError(f"a claim cannot be signed with gpg.format = {form}", "git config gpg.format ssh", UNFIT)
     usual = "ssh-keygen" if form == "ssh" else setting("gpg.program") or "gpg"
-    return Signer(form, setting(f"gpg.{form}.program") or usual, key) if key else None
-
-
-def sign(signer: Signer, content: bytes) -> bytes:
-    """Raises GoalseekError if the key cannot sign."""
+    program = setting(f"gpg.{form}.program") or usual
     with tempfile.NamedTemporaryFile("w", suffix=".pub") as file:
-        words = ["-bsau", signer.key]
-        if signer.form == "ssh":
-            words = ["-Y", "sign", "-n", _NAMESPACE, "-f", os.path.expanduser(signer.key)]
-        if signer.form == "ssh" and signer.key.startswith(_LITERAL_KEYS):  # an agent has the private key
-            print(signer.key.removeprefix("key::"), file=file, flush=True)
+        words = ["-bsau", key]
+        if form == "ssh":
+            words = ["-Y", "sign", "-n", _NAMESPACE, "-f", os.path.expanduser(key)]
+        if form == "ssh" and key.startswith(_LITERAL_KEYS):  # an agent has the private key
+            print(key.removeprefix("key::"), file=file, flush=True)
             words[-1:] = [file.name, "-U"]
-        answer = _run(content, signer.program, *words)
+        answer = _run(content, program, *words)
     if answer.returncode or not answer.stdout:
-        message = f"{signer.program} cannot sign with user.signingkey = {signer.key}: {_output_text(answer)}"
+        message = f"{program} cannot sign with user.signingkey = {key}: {_output_text(answer)}"
         raise GoalseekError(message, "make the key usable; or unsigned: git config --unset user.signingkey", UNFIT)
-    return answer.stdout
+    return Signature(key, SUFFIXES[form], answer.stdout)
 
 
-def check_signature(content: bytes, signature: Path, signers: Path | None) -> str:
-    """Who signed the content, in words; ``signers`` is a file as git's ``gpg.ssh.allowedSignersFile``.
+def check_signature(path: Path, signers: Path | None) -> str:
+    """Who signed this file, in words, by the signature beside it; ``signers`` as git's ``gpg.ssh.allowedSignersFile``.
 
     Raises GoalseekError for a signature of other content, or by nobody in ``signers``.
     """
-    keygen, of = ("ssh-keygen", "-Y"), ("-n", _NAMESPACE, "-s", str(signature))
-    if signature.suffix == SUFFIXES["openpgp"]:
-        answer = _run(content, "gpg", "--status-fd=1", "--verify", str(signature), "-")
+    by_ssh, by_gpg = (f"{path}{suffix}" for suffix in SUFFIXES.values())
+    is_ssh, is_gpg, content = Path(by_ssh).exists(), Path(by_gpg).exists(), path.read_bytes()
+    keygen, of = ("ssh-keygen", "-Y"), ("-n", _NAMESPACE, "-s", by_ssh)
+    if not is_ssh and not is_gpg and signers:
+        raise GoalseekError("nobody signed it", "leave --signers out to check it all the same", UNFIT)
+    if not is_ssh and not is_gpg:
+        return "unsigned"
+    if not is_ssh:
+        answer = _run(content, "gpg", "--status-fd=1", "--verify", by_gpg, "-")
         why = "gpg signed it, and --signers has ssh keys" if signers else _output_text(answer)
         if not signers and (key := re.search(r"\] NO_PUBKEY (\w+)", why)):
             return f"signed with the gpg key {key[1]}, which your keyring does not have: not checked"
@@ -316,12 +320,12 @@ def check_signature(content: bytes, signature: Path, signers: Path | None) -> st
         why = _output_text(answer)
         who = f"with {why.rpartition(' with ')[2]}; --signers FILE says whose it is"
     else:
-        found = _run(b"", *keygen, "find-principals", "-s", str(signature), "-f", str(signers))
+        found = _run(b"", *keygen, "find-principals", "-s", by_ssh, "-f", str(signers))
         name = os.fsdecode(found.stdout).partition("\n")[0]
         answer = _run(content, *keygen, "verify", "-f", str(signers), "-I", name, *of)
         why = f"it is none of {name or 'anybody'} in {signers} for {_NAMESPACE}: {_output_text(answer)}"
         who = f"by {name}"
-    if answer.returncode or (signers and signature.suffix == SUFFIXES["openpgp"]):
+    if answer.returncode or (signers and not is_ssh):
         raise GoalseekError(f"the signature does not hold: {why}", "ask for the claim once more", UNFIT)
     return f"signed {who}"
 

@@ -6,7 +6,6 @@ from goalseek.cli.options import Options, Parser
 from goalseek.disk import open_export
 from goalseek.doctor.checks import check_fit, subject_of
 from goalseek.evaluation.claim import make_claim
-from goalseek.git.as_user import find_signer, sign
 from goalseek.humanize import format_distinct
 from goalseek.project.opening import open_project
 
@@ -26,15 +25,12 @@ def run(options: Options) -> None:
     loaded = options.load_manifest()
     with open_export(Path(options.file)) as file, open_project(loaded, options.line_view(), doing="claim") as project:
         check_fit(subject_of(project, "settle"))
-        signer = find_signer(project.repository.top)
-        if signer:
-            sign(signer, b"goalseek claim\n")  # a key that cannot sign is no surprise after hours of measurements
-        receipt = make_claim(project, file, options.hidden, signer)
+        receipt, signature = make_claim(project, file, options.hidden == "include")
     settled, metric = receipt.settled, loaded.manifest.metric
     medians = format_distinct(settled.baseline, settled.best, unit=settled.unit)
-    signed = f"signed with {signer.key}" if signer else "unsigned: git config user.signingkey names no key"
+    signed = f"signed with {signature.key}" if signature else "unsigned: git config user.signingkey names no key"
     options.print_answer(
-        {"file": options.file, "signed_with": signer.key if signer else None, "receipt": receipt},
+        {"file": options.file, "signed_with": signature.key if signature else None, "receipt": receipt},
         f"{options.file}: {metric.name} {' → '.join(medians)}, {settled.why}; {receipt.kept} kept of {receipt.tries}",
         signed,
         "the hidden files are in it" if options.hidden == "include" else "of the hidden files it has only the hashes",
