@@ -75,6 +75,11 @@ class Receipt(Struct, frozen=True, kw_only=True):
     tools: dict[str, str]
 
 
+def refuse_if(fault: object, why: str) -> None:
+    if fault:
+        raise ValueError(why)
+
+
 def make_claim(project: Project, file: BinaryIO, with_hidden: bool) -> tuple[Receipt, Signature | None]:
     """Settle, and write the tar. Raises GoalseekError if that shows no gain, or nobody could check it."""
     config, repository = project.config(), project.repository
@@ -146,10 +151,10 @@ def facts_of(project: Project, config: Config, files: Mapping[str, str]) -> dict
     runs = project.ledger.standing_at(settled.seq - 1).settling[: 2 * len(settled.pairs)]
     pairs = measurements.pairs_in_turn(runs)
     computed = measurements.settle_pairs(config.manifest.metric, pairs, standing.noise.all_positive)
-    if tuple((before.value, after.value) for before, after in pairs) != settled.pairs or computed != settled.result:
-        raise ValueError("its settled difference is not that of its pairs")
-    if not computed.is_sure or computed.difference <= 0:
-        raise ValueError(computed.no_gain or f"the best is no better: {settled.why}")
+    is_theirs = computed == settled.result and settled.pairs == tuple((a.value, b.value) for a, b in pairs)
+    refuse_if(not is_theirs, "its settled difference is not that of its pairs")
+    is_gain = computed.is_sure and computed.difference > 0
+    refuse_if(not is_gain, computed.no_gain or f"the best is no better: {settled.why}")
     objects, before = repository.objects, measurements.origin_tree(project, config)
     pinned = {path: f"{entry.mode} {entry.blob}" for path, entry in objects.files(baseline.tree).items()}
     if measurements.digest_of_files(files) != ruler.files or not files.items() <= pinned.items():

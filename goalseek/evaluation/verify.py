@@ -16,8 +16,7 @@ from msgspec import Struct, structs
 
 from goalseek.disk import create, list_files, read_regular
 from goalseek.errors import UNFIT, GitFailed, GoalseekError
-from goalseek.evaluation import measurements
-from goalseek.evaluation.claim import MEBI, MOST_BYTES, PACK, RECEIPT, Receipt, facts_of, manifest_text, tool_versions
+from goalseek.evaluation import claim, measurements
 from goalseek.evaluation.compare import Pair, broken_guards, measure_pairs
 from goalseek.git.as_user import check_signature, temporary_folder
 from goalseek.git.command import git
@@ -34,7 +33,7 @@ from goalseek.manifest.validation import validate
 from goalseek.project.activity import Observer
 from goalseek.project.config import Config
 from goalseek.project.project import Project
-from goalseek.records import SettledDifference
+from goalseek.records import SettledDifference, SettleRecord
 from goalseek.sandbox.level import installation_hint, probe
 from goalseek.statistics.intervals import settle
 from goalseek.values import StopReason, from_line
@@ -42,7 +41,7 @@ from goalseek.workspace.places import CachePaths, cache_folder
 
 Answer = Literal["agrees", "disagrees", "cannot be compared"]
 _FOLDER = ".verify-"
-_MOST_UNPACKED = 16 * 1024 * MEBI  # bytes of one tree
+_MOST_UNPACKED = 16 * 1024 * claim.MEBI  # bytes of one tree
 _MOST_FILES = 1_000_000  # of one tree
 _OBJECT_MOST = "2g"  # memory for one object of the pack
 
@@ -58,28 +57,13 @@ class Verification(Struct, frozen=True):
     changed: tuple[str, ...]
     claimed: SettledDifference
     measured: SettledDifference | None
-    receipt: Receipt
+    receipt: claim.Receipt
 
 
-class Refused(GoalseekError):
-    def __init__(self, why: str, hint: str = "ask for the claim once more") -> None:
-        super().__init__(f"the claim is refused: {why}", hint, UNFIT)
-
-
-def _refuse(fault: object, why: str) -> None:
-    if fault:
-        raise Refused(why)
-
-
-class _Incomparable(GoalseekError):
-    def __init__(self, why: str) -> None:
-        super().__init__(why, "", StopReason.BASELINE_FAILED)  # as if a tree has no number here
-
-
-class _Claim(Struct, frozen=True):
+class _Imported(Struct, frozen=True):
     """As imported; ``trees`` are those of baseline, best and pinned verifier, without goalseek's own files."""
 
-    receipt: Receipt
+    receipt: claim.Receipt
     project: Project
     config: Config
     trees: tuple[str, str, str]
@@ -107,8 +91,8 @@ def verify_claim(
         home = stack.enter_context(temporary_folder(cache, _FOLDER))
         with _refusing():
             read_tar(path, home)
-            receipt = from_line(Receipt, (home / RECEIPT).read_bytes())
-            signature = check_signature(home / RECEIPT, signers)
+            receipt = from_line(claim.Receipt, (home / claim.RECEIPT).read_bytes())
+            signature = check_signature(home / claim.RECEIPT, signers)
             loaded, repository = _import_claim(receipt, home)
             stack.callback(repository.close)
             if clone and (secret := clone.own(receipt.project) / "secret").exists():  # its maker can check the seals
@@ -117,24 +101,24 @@ def verify_claim(
             project = stack.enter_context(contextlib.closing(Project(loaded, repository, places, watch, None)))
             audited = audit(loaded, repository)
             for deviation in audited.deviations:
-                raise Refused(f"its ledger contradicts itself: {deviation.where}: {deviation.what}")
-            claim = _checked_claim(receipt, project, home)
-            changed = repository.objects.changed_paths(*claim.trees[:2])
+                raise ValueError(f"its ledger contradicts itself: {deviation.where}: {deviation.what}")
+            imported = _checked(receipt, project, home)
+            changed = repository.objects.changed_paths(*imported.trees[:2])
         if not is_trusted:
             _refuse_unsafe(loaded.manifest)
         claimed, found = receipt.settled.result, None
         try:
-            _add_hidden_files(claim, hidden_from, clone)
-            _refuse_other_machine(claim)
-            baseline, best, pinned = claim.trees
-            target = measurements.pinned_target(project.standing, claim.config, baseline, name="the baseline")
+            _add_hidden_files(imported, hidden_from, clone)
+            _refuse_other_machine(imported)
+            baseline, best, pinned = imported.trees
+            target = measurements.pinned_target(project.standing, imported.config, baseline, name="the baseline")
             before = structs.replace(target, baseline_tree=pinned, baseline_seconds={})
             after = structs.replace(before, tree=best, bench="b", name="the best")
             count = pairs or len(receipt.settled.pairs)
             watch.on_note(f"measuring {pluralize(count, 'pair')} of baseline and best in turn")
             measured = list(measure_pairs(project, before, after, count))
-            claimed, found = _settle_again(receipt, loaded.manifest.metric, measured)
-            answer, why = _judge(receipt, loaded.manifest, measured, claimed, found)
+            claimed, found = _settle_again(receipt.settled, loaded.manifest.metric, measured)
+            answer, why = _judge(receipt.settled, loaded.manifest, measured)
         except GoalseekError as error:
             if error.stop_reason != StopReason.BASELINE_FAILED:
                 raise
@@ -146,19 +130,20 @@ def verify_claim(
 
 @contextlib.contextmanager
 def _refusing() -> Iterator[None]:
-    """Whatever a stranger's bytes raise is no bug, and no wrong use; but a full disk, say, is this machine's."""
+    """Whatever a stranger's bytes raise is no bug, and no wrong use: the claim is refused."""
     try:
         yield
-    except (OSError, Refused):
+    except OSError:  # this machine's: a full disk, say
         raise
-    except GoalseekError as error:
-        raise Refused(error.message, error.hint) from error
     except Exception as error:
-        raise Refused(str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}") from error
+        is_told = isinstance(error, GitFailed | GoalseekError | ValueError)
+        why = str(error) if is_told else f"{type(error).__name__}: {error}"
+        hint = getattr(error, "hint", "") or "ask for the claim once more"
+        raise GoalseekError(f"the claim is refused: {why}", hint, UNFIT) from error
 
 
 def read_tar(path: Path, folder: Path) -> None:
-    """Write the members of a claim into the folder. Raises GoalseekError for any other member, before it is written.
+    """Write the members of a claim into the folder. Raises ValueError for any other member, before it is written.
 
     Headers are read one by one: ``tarfile`` would read a long name of a gigabyte into memory.
     """
@@ -167,38 +152,38 @@ def read_tar(path: Path, folder: Path) -> None:
             try:
                 head = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
             except tarfile.HeaderError:
-                raise Refused("it is no tar, or a damaged one") from None
+                raise ValueError("it is no tar, or a damaged one") from None
             name, size = quote_path(head.name), head.size
-            _refuse(head.name not in MOST_BYTES, f"the tar has {name}, which is no part of a claim")
-            _refuse(head.type != tarfile.REGTYPE, f"{name} is no regular file")
-            most = MOST_BYTES[head.name]
-            _refuse(not 0 <= size <= most, f"{name} would have {size} bytes; {most} are allowed")
-            _refuse((folder / head.name).exists(), f"the tar has {name} twice")
+            claim.refuse_if(head.name not in claim.MOST_BYTES, f"the tar has {name}, which is no part of a claim")
+            claim.refuse_if(head.type != tarfile.REGTYPE, f"{name} is no regular file")
+            most = claim.MOST_BYTES[head.name]
+            claim.refuse_if(not 0 <= size <= most, f"{name} would have {size} bytes; {most} are allowed")
+            claim.refuse_if((folder / head.name).exists(), f"the tar has {name} twice")
             with (folder / head.name).open("xb") as member:
-                for left in range(size, 0, -MEBI):
-                    member.write(file.read(min(left, MEBI)))
-                _refuse(member.tell() != size, f"the tar ends within {name}")
+                for left in range(size, 0, -claim.MEBI):
+                    member.write(file.read(min(left, claim.MEBI)))
+                claim.refuse_if(member.tell() != size, f"the tar ends within {name}")
             file.seek(-size % tarfile.BLOCKSIZE, os.SEEK_CUR)
-    for name in (RECEIPT, PACK):
-        _refuse(not (folder / name).exists(), f"the tar lacks {name}")
+    for name in (claim.RECEIPT, claim.PACK):
+        claim.refuse_if(not (folder / name).exists(), f"the tar lacks {name}")
 
 
-def _import_claim(receipt: Receipt, home: Path) -> tuple[ManifestFile, Repository]:
+def _import_claim(receipt: claim.Receipt, home: Path) -> tuple[ManifestFile, Repository]:
     hashes = (*receipt.commits.values(), *receipt.trees.values(), *receipt.hidden_from.values())
     for name in hashes:
-        _refuse(not re.fullmatch("[0-9a-f]{40,64}", name), f"{quote_path(name)} is no hash")
+        claim.refuse_if(not re.fullmatch("[0-9a-f]{40,64}", name), f"{quote_path(name)} is no hash")
     is_normal = not receipt.folder or receipt.folder == f"{normalize_path(receipt.folder)}/"
-    _refuse(not is_normal, f"its folder is {receipt.folder!r}")
+    claim.refuse_if(not is_normal, f"its folder is {receipt.folder!r}")
     top = home / "repository"
     git("init", "--quiet", f"--object-format={receipt.object_format}", "--template=", str(top))
-    index_pack((home / PACK).rename(top / ".git/objects/pack/pack-claim.pack"), top / ".git")
+    index_pack((home / claim.PACK).rename(top / ".git/objects/pack/pack-claim.pack"), top / ".git")
     path = top / receipt.folder / FILE_NAME
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(receipt.manifest, "utf-8")
     # What it may do on this machine is no part of a measurement, and in no manifest that claim writes.
     manifest = validate(path, receipt.manifest, tomllib.loads(receipt.manifest))
-    is_claims = manifest_text(manifest) == receipt.manifest and manifest.project.name == receipt.project
-    _refuse(not is_claims, f"its manifest is not as goalseek claim writes it; made with {receipt.versions}")
+    is_claims = claim.manifest_text(manifest) == receipt.manifest and manifest.project.name == receipt.project
+    claim.refuse_if(not is_claims, f"its manifest is not as goalseek claim writes it; made with {receipt.versions}")
     repository = Repository(locate(top), manifest.project.name)
     refuse_trees(repository.objects)
     refs = ((repository.tip_ref, "tip"), (repository.branch_ref, "tip"), (repository.ledger_ref, "ledger"))
@@ -209,16 +194,13 @@ def _import_claim(receipt: Receipt, home: Path) -> tuple[ManifestFile, Repositor
 
 
 def index_pack(pack: Path, git_dir: Path) -> None:
-    """Make the objects readable, which stay where they are. Raises GoalseekError for an object that fsck refuses."""
-    try:
-        limit = {"GIT_ALLOC_LIMIT": _OBJECT_MOST}
-        git("index-pack", "--fsck-objects", str(pack), git_dir=git_dir, folder=git_dir, variables=limit)
-    except GitFailed as error:
-        raise Refused(f"git does not accept its pack: {error.stderr}") from None
+    """Make the objects readable, which stay where they are. Raises GitFailed for an object that fsck refuses."""
+    limit = {"GIT_ALLOC_LIMIT": _OBJECT_MOST}
+    git("index-pack", "--fsck-objects", str(pack), git_dir=git_dir, folder=git_dir, variables=limit)
 
 
 def refuse_trees(objects: Objects) -> None:
-    """Raises GoalseekError if any tree names git's folder, or would fill memory or disk; each is looked at once.
+    """Raises ValueError if any tree names git's folder, or would fill memory or disk; each is looked at once.
 
     RecursionError for one that is too deep.
     """
@@ -232,11 +214,11 @@ def refuse_trees(objects: Objects) -> None:
         files = size = 0
         for name, entry in objects.tree(tree).items():
             if looks_like_git(name):
-                raise Refused(f"the tree {tree} has {quote_path(name)}")
+                raise ValueError(f"the tree {tree} has {quote_path(name)}")
             more = measure(entry.blob) if entry.mode == FOLDER else (1, sizes.get(entry.blob, 0))
             files, size = files + more[0], size + more[1]
-        if files > _MOST_FILES or size > _MOST_UNPACKED:
-            raise Refused(f"the tree {tree} has {files} files of {size} bytes together")
+        is_huge = files > _MOST_FILES or size > _MOST_UNPACKED
+        claim.refuse_if(is_huge, f"the tree {tree} has {files} files of {size} bytes together")
         return files, size
 
     for kind, name, _ in rows:
@@ -244,23 +226,23 @@ def refuse_trees(objects: Objects) -> None:
             measure(name)
 
 
-def _checked_claim(receipt: Receipt, project: Project, home: Path) -> _Claim:
-    """Raises GoalseekError or ValueError if the receipt is not what ledger and trees say."""
+def _checked(receipt: claim.Receipt, project: Project, home: Path) -> _Imported:
+    """Raises ValueError if the receipt is not what ledger and trees say."""
     objects, config = project.repository.objects, project.config()
-    facts = facts_of(project, config, receipt.files)
-    pinned = manifest_text(config.manifest)
-    _refuse(pinned != receipt.manifest, "its manifest has another verifier than its ledger")
+    facts = claim.facts_of(project, config, receipt.files)
+    pinned = claim.manifest_text(config.manifest)
+    claim.refuse_if(pinned != receipt.manifest, "its manifest has another verifier than its ledger")
     edited = [name for name, value in facts.items() if getattr(receipt, name) != value]
-    _refuse(edited, f"its receipt is not what its ledger and trees say: {abbreviate(edited)}")
+    claim.refuse_if(edited, f"its receipt is not what its ledger and trees say: {abbreviate(edited)}")
     outside = {normalize_path(item.path) for item in config.trees.hidden_from}
     is_pinned = outside == set(receipt.hidden_from) and outside.isdisjoint(receipt.files)
-    _refuse(not is_pinned, "the files of its verifier are not those that its ledger pins")
+    claim.refuse_if(not is_pinned, "the files of its verifier are not those that its ledger pins")
     named = sorted(map(quote_path, set(receipt.files).intersection(receipt.own)))
-    _refuse(named, f"{abbreviate(named)} is a file of the verifier, and not goalseek's own")
+    claim.refuse_if(named, f"{abbreviate(named)} is a file of the verifier, and not goalseek's own")
     own = dict.fromkeys(receipt.own)
     baseline, best, verifier = (objects.splice(receipt.trees[name], own) for name in ("baseline", "best", "pinned"))
     config = structs.replace(config, trees=structs.replace(config.trees, hidden_folder=home / "hidden"))
-    return _Claim(receipt, project, config, (baseline, best, verifier))
+    return _Imported(receipt, project, config, (baseline, best, verifier))
 
 
 def _refuse_unsafe(manifest: Manifest) -> None:
@@ -280,14 +262,14 @@ def _refuse_unsafe(manifest: Manifest) -> None:
         raise GoalseekError(f"the claim's verifier asks for {abbreviate(asks)}", hint, StopReason.SANDBOX)
 
 
-def _add_hidden_files(claim: _Claim, folder: Path | None, clone: Location | None) -> None:
-    """Store the hidden blobs that the pack lacks, and link shared folders. Raises _Incomparable if one is missing."""
-    receipt, trees, objects = claim.receipt, claim.config.trees, claim.project.repository.objects
+def _add_hidden_files(imported: _Imported, folder: Path | None, clone: Location | None) -> None:
+    """Store the hidden blobs that the pack lacks, and link shared folders. Raises GoalseekError if one is missing."""
+    receipt, trees, objects = imported.receipt, imported.config.trees, imported.project.repository.objects
     assert trees.hidden_folder
     if clone and clone.object_format == objects.object_format:
         (objects.store / "info" / "alternates").write_bytes(os.fsencode(clone.common_dir / "objects") + b"\n")
         objects.close()  # those that start next know it
-    entries = [item for tree in claim.trees for item in objects.files(tree).items() if item[1].mode != SUBMODULE]
+    entries = [item for tree in imported.trees for item in objects.files(tree).items() if item[1].mode != SUBMODULE]
     blobs = {entry.blob: path for path, entry in entries} | {blob: path for path, blob in receipt.hidden_from.items()}
     missing = {blob: path for blob, path in blobs.items() if not objects.has(blob)}
     if folder and missing:
@@ -298,49 +280,51 @@ def _add_hidden_files(claim: _Claim, folder: Path | None, clone: Location | None
                     objects.write_bytes(content)
     if missing:
         names = abbreviate(sorted(map(quote_path, missing.values())))
-        raise _Incomparable(f"hidden files are missing: {names}; --hidden-from DIR takes them from your copies")
+        raise _incomparable(f"hidden files are missing: {names}; --hidden-from DIR takes them from your copies")
     for item in trees.hidden_from:
         target = trees.hidden_folder / item.path
         with create(target, 0o755 if item.kind == "program" else 0o644) as file:
             file.write(objects.read(receipt.hidden_from[item.path]))
         os.utime(target, ns=(item.time, item.time))
-    for name in claim.config.manifest.scope.share:
+    for name in imported.config.manifest.scope.share:
         source = (folder or (clone.top / receipt.folder if clone else Path("/nowhere"))) / name
         if not source.exists():
-            raise _Incomparable(f"scope.share: {name} is no part of the claim; --hidden-from DIR takes DIR/{name}")
-        target = claim.project.folder / name
+            raise _incomparable(f"scope.share: {name} is no part of the claim; --hidden-from DIR takes DIR/{name}")
+        target = imported.project.folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(source.resolve())
 
 
-def _refuse_other_machine(claim: _Claim) -> None:
-    """Raises _Incomparable if a time is measured on another kind of host, or a tool has another version."""
-    manifest, receipt = claim.config.manifest, claim.receipt
+def _incomparable(why: str) -> GoalseekError:
+    return GoalseekError(why, end=StopReason.BASELINE_FAILED)  # as if a tree has no number here
+
+
+def _refuse_other_machine(imported: _Imported) -> None:
+    """Raises GoalseekError if a time is measured on another kind of host, or a tool has another version."""
+    manifest, receipt = imported.config.manifest, imported.receipt
     times = [reading.name for reading in (manifest.metric, *manifest.guard) if reading.source in TIME_SOURCES]
     if times and receipt.host != (here := kind_of_host()):
-        raise _Incomparable(f"{abbreviate(times)} is a time, and this host is {here}, not {receipt.host}")
-    was, now = receipt.tools, tool_versions(claim.project, claim.config, claim.trees[0])
+        raise _incomparable(f"{abbreviate(times)} is a time, and this host is {here}, not {receipt.host}")
+    was, now = receipt.tools, claim.tool_versions(imported.project, imported.config, imported.trees[0])
     names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
     other = [f"{name} was {was.get(name, 'not there')}, here {now.get(name, 'not there')}" for name in names]
     if other:
-        raise _Incomparable(f"another version of a tool that the verifier names: {abbreviate(other)}")
+        raise _incomparable(f"another version of a tool that the verifier names: {abbreviate(other)}")
 
 
-def _settle_again(receipt: Receipt, metric: Metric, pairs: list[Pair]) -> tuple[SettledDifference, SettledDifference]:
+def _settle_again(settled: SettleRecord, metric: Metric, pairs: list[Pair]) -> tuple[SettledDifference, ...]:
     """The claimed and the measured difference, both as shares of the baseline, or both in the metric's units."""
-    settled = receipt.settled
     found = measurements.settle_pairs(metric, pairs, settled.in_percent)
     if settled.in_percent and not found.in_percent:
         return settle(metric.direction, settled.pairs, False, metric.unit), found
     return settled.result, found
 
 
-def _judge(
-    receipt: Receipt, manifest: Manifest, pairs: list[Pair], claimed: SettledDifference, found: SettledDifference
-) -> tuple[Answer, str]:
+def _judge(settled: SettleRecord, manifest: Manifest, pairs: list[Pair]) -> tuple[Answer, str]:
+    claimed, found = _settle_again(settled, manifest.metric, pairs)
     if broken := broken_guards(manifest, pairs[-1]):
         return "disagrees", "; ".join(broken)
-    if len(set(receipt.settled.pairs)) == 1 and claimed.cases is None:
+    if len(set(settled.pairs)) == 1 and claimed.cases is None:
         values = {(before.value, after.value) for before, after in pairs}
         wanted = (claimed.before, claimed.after)
         if all(math.isclose(*each, rel_tol=1e-9) for pair in values for each in zip(pair, wanted, strict=True)):
