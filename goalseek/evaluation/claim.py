@@ -75,8 +75,9 @@ class Receipt(Struct, frozen=True, kw_only=True):
     tools: dict[str, str]
 
 
-def refuse_if(fault: object, why: str) -> None:
-    if fault:
+def refuse_if(is_wrong: object, why: str) -> None:
+    """Raises ValueError: who reads the claim, or makes it, says what is refused."""
+    if is_wrong:
         raise ValueError(why)
 
 

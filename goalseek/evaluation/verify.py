@@ -169,8 +169,7 @@ def read_tar(path: Path, folder: Path) -> None:
 
 
 def _import_claim(receipt: claim.Receipt, home: Path) -> tuple[ManifestFile, Repository]:
-    hashes = (*receipt.commits.values(), *receipt.trees.values(), *receipt.hidden_from.values())
-    for name in hashes:
+    for name in (*receipt.commits.values(), *receipt.trees.values(), *receipt.hidden_from.values()):
         claim.refuse_if(not re.fullmatch("[0-9a-f]{40,64}", name), f"{quote_path(name)} is no hash")
     is_normal = not receipt.folder or receipt.folder == f"{normalize_path(receipt.folder)}/"
     claim.refuse_if(not is_normal, f"its folder is {receipt.folder!r}")
@@ -230,13 +229,13 @@ def _checked(receipt: claim.Receipt, project: Project, home: Path) -> _Imported:
     """Raises ValueError if the receipt is not what ledger and trees say."""
     objects, config = project.repository.objects, project.config()
     facts = claim.facts_of(project, config, receipt.files)
-    pinned = claim.manifest_text(config.manifest)
-    claim.refuse_if(pinned != receipt.manifest, "its manifest has another verifier than its ledger")
+    is_pinned = claim.manifest_text(config.manifest) == receipt.manifest
+    claim.refuse_if(not is_pinned, "its manifest has another verifier than its ledger")
     edited = [name for name, value in facts.items() if getattr(receipt, name) != value]
     claim.refuse_if(edited, f"its receipt is not what its ledger and trees say: {abbreviate(edited)}")
     outside = {normalize_path(item.path) for item in config.trees.hidden_from}
-    is_pinned = outside == set(receipt.hidden_from) and outside.isdisjoint(receipt.files)
-    claim.refuse_if(not is_pinned, "the files of its verifier are not those that its ledger pins")
+    are_pinned = outside == set(receipt.hidden_from) and outside.isdisjoint(receipt.files)
+    claim.refuse_if(not are_pinned, "the files of its verifier are not those that its ledger pins")
     named = sorted(map(quote_path, set(receipt.files).intersection(receipt.own)))
     claim.refuse_if(named, f"{abbreviate(named)} is a file of the verifier, and not goalseek's own")
     own = dict.fromkeys(receipt.own)
@@ -274,10 +273,12 @@ def _add_hidden_files(imported: _Imported, folder: Path | None, clone: Location 
     missing = {blob: path for blob, path in blobs.items() if not objects.has(blob)}
     if folder and missing:
         for path, _ in list_files(folder, lambda path: path.startswith(".git/"), is_ours=False):
-            with contextlib.suppress(OSError):  # no regular file, or one that cannot be read
+            try:
                 content = read_regular(folder, path, is_ours=False)
-                if missing.pop(objects.hash_of(content), None):
-                    objects.write_bytes(content)
+            except OSError:  # no regular file, or one that cannot be read
+                continue
+            if missing.pop(objects.hash_of(content), None):
+                objects.write_bytes(content)
     if missing:
         names = abbreviate(sorted(map(quote_path, missing.values())))
         raise _incomparable(f"hidden files are missing: {names}; --hidden-from DIR takes them from your copies")
