@@ -191,7 +191,7 @@ class Cluster:
         if self._members:
             named = {worker.name for worker in workers}
             lost = (one for one in self._members.workers if one.name not in named)
-            lines += [one.failure[0] or f"{one.name}: does not answer" for one in lost]
+            lines += [one.failure.message if one.failure else f"{one.name}: does not answer" for one in lost]
         return (*lines, *sorted(worker.line for worker in workers))
 
     def measure(
@@ -267,12 +267,16 @@ class Cluster:
             met = sum(worker.facts is not None or bool(worker.problem) for worker in self._workers.values())
             if not self._problem and met >= max(expected, len(self._workers)):
                 break
-            failure, remedy = self._members.failure if self._members else (self._problem, "goalseek help cluster")
-            if time.monotonic() > deadline and not failure and any(one.is_fit for one in self._workers.values()):
+            failure = self._members.failure if self._members else None
+            if not self._members and self._problem:
+                failure = GoalseekError(self._problem, "goalseek help cluster")
+            is_late = time.monotonic() > deadline
+            if is_late and not failure and any(one.is_fit for one in self._workers.values()):
                 break  # one is stopped, say
-            if failure or time.monotonic() > deadline:
-                why = failure or self._problem or f"{met} of {expected} workers answer"
-                raise GoalseekError(f"parallel.cluster: {why}", remedy or _HINT, StopReason.CLUSTER)
+            if failure or is_late:
+                failure = failure or GoalseekError(self._problem or f"{met} of {expected} workers answer")
+                message = f"parallel.cluster: {failure.message}"
+                raise GoalseekError(message, failure.hint or _HINT, StopReason.CLUSTER)
             await asyncio.sleep(_GLANCE_SECONDS)
         if unfit := [worker.line for worker in self._workers.values() if worker.problem and not worker.host]:
             message, hint = "parallel.cluster: " + "\n".join(unfit), "make them alike, or leave them out"

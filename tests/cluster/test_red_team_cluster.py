@@ -367,7 +367,7 @@ def test_ssh_gets_hosts_after_its_options_and_one_quoted_program(monkeypatch: py
     for name in (f"~/{python.name}", str(python)):
         cluster = Members(Parallel(cluster="ssh:gpu1", python=name))
         worker = cluster.workers[0]
-        worker.keep({}, 1)
+        worker.keep({}, cluster._all[0])
         until(home("words").exists)
         *_, end, host, command, _ = home("words").read_text().split("\0")
         cluster.close()
