@@ -14,12 +14,15 @@ import json
 import logging
 import os
 import pickle
-import platform
 import ssl
+import sysconfig
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
+from concurrent import futures
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,9 +35,9 @@ from goalseek import disk
 from goalseek._version import __version__
 from goalseek.cluster.member import security_of
 from goalseek.cluster.members import Members
-from goalseek.cluster.worker import Edits, PinnedVerifier, WorkerFacts, git_version, install, measure
+from goalseek.cluster.worker import LOCAL, Answer, Edits, Pinned, WorkerFacts, git_version, install, measure
 from goalseek.errors import GoalseekError
-from goalseek.git.objects import Objects
+from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE
 from goalseek.humanize import format_moment
 from goalseek.manifest.tables import Parallel
@@ -49,7 +52,7 @@ from goalseek.workspace.checkout import TreePlan
 from goalseek.workspace.listing import digest_of
 from goalseek.workspace.places import BenchName, CachePaths
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 _GLANCE_SECONDS = 0.05
 _BEAT_SECONDS = 0.5
 _PATIENCE_SECONDS = 15.0  # without an answer, a worker is lost: less than its lease
@@ -61,35 +64,32 @@ _MOST_TASKS = 2  # of a worker at once
 _ATTEMPTS = 4  # the first, and three more
 _OF_DRIVER = (StopReason.INCUMBENT_FAILED, StopReason.TAMPERED)  # no fault of the worker's machine
 _HINT = "see the workers' own output; goalseek doctor; then run the same command again"
+_SILENT = "it does not answer"
+_VERSIONS: dict[str, tuple[Callable[..., str], *tuple[str, ...]]] = {
+    "goalseek": (importlib.metadata.version, "goalseek"),
+    "Python": (sysconfig.get_python_version,),
+    "git": (git_version,),
+}
 
 
 class RemoteWorker(Struct, eq=False):
-    """A worker as its driver knows it, until it is lost; ``problem`` says why it is not used.
+    """A worker as its driver knows it. Unless there is a ``problem``, it can measure.
 
-    ``host`` and ``slot`` are of one that is fit. ``lanes`` are measured on it, and ``tasks`` are its measurements, in
-    order: the key of each, and what it is.
+    ``lanes`` are measured on it, and ``tasks`` are its measurements, in order: the key of each, and what it is.
     """
 
     address: str
     name: str
     tenant: str  # what the driver is called there: another name after a loss
-    facts: WorkerFacts | None = None
+    facts: WorkerFacts = WorkerFacts()
     problem: str = ""
-    host: str = ""
     slot: int = 0
     trees: list[str] = field(default_factory=list)  # that it has
     sent: set[str] = field(default_factory=set)  # digests of verifiers and of lists of hidden files
     lanes: set[Lane] = field(default_factory=set)
     tasks: dict[str, str] = field(default_factory=dict)
     running: str = ""  # the key of any driver's measurement at work
-    doing: str = ""  # while none of them is at work
-    lost: str = ""  # why it is gone
-    is_blamed: bool = True  # not the scheduler, which went first
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # of what is sent
-
-    @property
-    def is_fit(self) -> bool:
-        return not self.lost and not self.problem and self.facts is not None
 
     @property
     def at_work(self) -> str:
@@ -100,26 +100,19 @@ class RemoteWorker(Struct, eq=False):
         self.tasks.pop(key, None)
         self.running = "" if self.running == key else self.running
 
-    @property
-    def line(self) -> str:
-        doing = self.tasks.get(self.at_work) or ("busy for another climb" if self.at_work else self.doing or "idle")
-        return f"{self.name}: {self.problem or (doing if self.is_fit else 'does not answer')}"
-
 
 class Asked(Struct, eq=False):
     """A measurement to be made; ``waits`` says why it is not at work.
 
-    ``machine`` is the kind of host that counts, None for any; ``is_portable`` if even one comparison may change it.
+    ``machine`` is the kind of host that counts, None for any.
     """
 
     key: str
     lane: Lane
-    bench: BenchName
-    pinned: PinnedVerifier
+    pinned: Pinned
     spec: MeasurementSpec
     evidence: Evidence
     machine: str | None
-    is_portable: bool
     waits: str = ""
     lost: list[str] = field(default_factory=list)  # what became of each attempt
     avoided: set[str] = field(default_factory=set)  # addresses
@@ -149,7 +142,7 @@ class Cluster:
         self._places = places
         self._tenant = f"{places.owner}-{os.urandom(4).hex()}"
         self._objects = Objects(objects.git_dir, objects.store, objects.object_format)  # its own, for its own thread
-        self._packs, self._packed = self._objects.scratch / "sent", ""
+        self._reader = ThreadPoolExecutor(1)  # of these objects: the processes of git serve one thread
         self._confines = confines
         self._is_alone = is_alone
         self._note = note
@@ -160,7 +153,7 @@ class Cluster:
         self._numbers = itertools.count()
         self._problem = ""
         self._notes = deque[str]()
-        self._reading = threading.Lock()
+        self._machine: str | None = None  # that was asked for last
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(lambda loop, context: None)  # of what tornado leaves after a cancelled wait
         self._thread = threading.Thread(target=self._loop.run_forever, name="cluster", daemon=True)
@@ -176,30 +169,40 @@ class Cluster:
     @property
     def count(self) -> int:
         """Of the workers that can measure, at least one."""
-        return max(sum(worker.is_fit for worker in [*self._workers.values()]), 1)
+        return max(sum(not self._why_idle(worker, None) for worker in [*self._workers.values()]), 1)
 
     @property
     def most_on_a_host(self) -> int:
-        hosts = [worker.facts.host for worker in [*self._workers.values()] if worker.is_fit and worker.facts]
+        hosts = [worker.facts.host for worker in [*self._workers.values()] if not worker.problem]
         return max(map(hosts.count, hosts), default=1)
 
     @property
     def lines(self) -> tuple[str, ...]:
         """One for each worker; first what is wrong with the cluster, if anything is."""
-        lines = [self._problem] if self._problem else []
+        workers = {worker.name: self._line(worker) for worker in [*self._workers.values()]}
+        lost = [one for one in self._members.workers if one.name not in workers] if self._members else []
+        texts = [one.failure.message if one.failure else f"{one.name}: {_SILENT}" for one in lost]
+        return (*filter(None, [self._problem]), *texts, *sorted(workers.values()))
+
+    def _line(self, worker: RemoteWorker) -> str:
+        at_work = worker.tasks.get(worker.at_work) or ("busy for another climb" if worker.at_work else "")
+        return f"{worker.name}: {worker.problem or at_work or self._why_idle(worker, self._machine) or 'idle'}"
+
+    def _why_idle(self, worker: RemoteWorker, machine: str | None) -> str:
+        """Why it is not asked; "" if it can be."""
+        if worker.problem or machine not in (None, worker.facts.machine):
+            return worker.problem or f"not of the baseline's kind of machine: {worker.facts.machine}"
         workers = [*self._workers.values()]
-        if self._members:
-            named = {worker.name for worker in workers}
-            lost = (one for one in self._members.workers if one.name not in named)
-            lines += [one.failure.message if one.failure else f"{one.name}: does not answer" for one in lost]
-        return (*lines, *sorted(worker.line for worker in workers))
+        first = next((one for one in workers if not one.problem and one.facts.host == worker.facts.host), worker)
+        is_spare = self._is_alone and first is not worker
+        return "idle: its host has another worker, and times are measured one at a time" if is_spare else ""
 
     def measure(
         self,
         verifier: Verifier,
         trees: TreePlan,
-        lane: Lane,
         bench: BenchName,
+        lane: Lane,
         spec: MeasurementSpec,
         evidence: Evidence,
         run_folder: Path,
@@ -210,32 +213,23 @@ class Cluster:
 
         Raises GoalseekError, ``cluster``, if four workers in turn were lost or failed.
         """
-        number = len(evidence.runs) + 1
+        number, self._machine = len(evidence.runs) + 1, machine
         verifier.turn(spec.role or spec.side, number, spec.so_far)
         verifier.refuse_changed()
         confines = structs.replace(verifier.confines, _required={}, _views={})
-        rulers = (verifier.ruler, verifier.baseline_tree, dict(verifier.baseline_seconds))
-        pinned = PinnedVerifier(verifier.manifest, trees, confines, *rulers)
+        pinned = structs.replace(verifier, confines=confines, **dict.fromkeys(LOCAL))
         key = f"goalseek-{run_id}-{spec.iteration}-{number}-{spec.seed}"
-        is_portable = verifier.manifest.metric.portable
-        asked = Asked(key, lane, bench, pinned, spec, evidence, machine, is_portable)
+        asked = Asked(key, lane, (pinned, trees, bench), spec, evidence, machine)
         answer = asyncio.run_coroutine_threadsafe(self._measure(asked), self._loop)
-        is_over = threading.Event()
-        answer.add_done_callback(lambda _: is_over.set())
-        shown = ""
-        with contextlib.ExitStack() as wait:
-            try:
-                while not is_over.is_set():
-                    if asked.waits != shown:
-                        wait.close()
-                        shown = asked.waits
-                        if shown:
-                            wait.enter_context(verifier.waiting(shown))
-                    verifier.pause(wait=is_over.wait)
-                    self._tell()
-            except BaseException:
-                answer.cancel()
-                raise
+        try:
+            while not answer.done():
+                shown = asked.waits
+                with verifier.waiting(shown) if shown else contextlib.nullcontext():
+                    while not answer.done() and asked.waits == shown:
+                        verifier.pause(wait=partial(futures.wait, [answer]))
+                        self._tell()
+        finally:
+            answer.cancel()
         self._tell()
         if (made := answer.result()) is None:
             return Evidence()
@@ -256,7 +250,7 @@ class Cluster:
         self._loop.close()
         if self._members:
             self._members.close()
-        self._remove_packs()
+        self._reader.shutdown()
         self._objects.close()
 
     async def _open(self) -> None:
@@ -264,26 +258,23 @@ class Cluster:
         expected = len(self._members.workers) if self._members else 0
         while True:
             await self._look()
-            met = sum(worker.facts is not None or bool(worker.problem) for worker in self._workers.values())
-            if not self._problem and met >= max(expected, len(self._workers)):
+            problems = [worker.problem for worker in self._workers.values()]
+            if not self._problem and len(problems) >= expected and _SILENT not in problems:
                 break
-            failure = self._members.failure if self._members else None
-            if not self._members and self._problem:
-                failure = GoalseekError(self._problem, "goalseek help cluster")
-            is_late = time.monotonic() > deadline
-            if is_late and not failure and any(one.is_fit for one in self._workers.values()):
+            failure, is_late = self._members and self._members.failure, time.monotonic() > deadline
+            if is_late and not failure and "" in problems:
                 break  # one is stopped, say
-            if failure or is_late:
-                failure = failure or GoalseekError(self._problem or f"{met} of {expected} workers answer")
-                message = f"parallel.cluster: {failure.message}"
-                raise GoalseekError(message, failure.hint or _HINT, StopReason.CLUSTER)
+            if failure or is_late or (self._problem and not self._members):
+                why = self._problem or f"{len(problems) - problems.count(_SILENT)} of {expected} workers answer"
+                failure = failure or GoalseekError(why, "goalseek help cluster")
+                raise GoalseekError(f"parallel.cluster: {failure.message}", failure.hint or _HINT, StopReason.CLUSTER)
             await asyncio.sleep(_GLANCE_SECONDS)
-        if unfit := [worker.line for worker in self._workers.values() if worker.problem and not worker.host]:
+        if unfit := [self._line(worker) for worker in self._workers.values() if worker.problem not in ("", _SILENT)]:
             message, hint = "parallel.cluster: " + "\n".join(unfit), "make them alike, or leave them out"
             raise GoalseekError(message, f"{hint}: goalseek help cluster", StopReason.CLUSTER)
         self._start(self._keep())
 
-    def _start(self, work: Coroutine[Any, Any, Answer]) -> asyncio.Task[Answer]:
+    def _start(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -309,10 +300,12 @@ class Cluster:
             known = {}
         for address in self._workers.keys() - known.keys():
             worker = self._workers.pop(address)
-            worker.lost, worker.is_blamed = self._problem or "it has left the cluster", not self._problem
+            worker.problem = self._problem or "it has left the cluster"
+            if self._problem:
+                worker.running, worker.tasks = "", {}  # which the loss of the scheduler is not the fault of
         for address in known.keys() - self._workers.keys():
             tenant = f"{self._tenant}-{next(self._numbers)}"
-            worker = self._workers[address] = RemoteWorker(address, address, tenant)
+            worker = self._workers[address] = RemoteWorker(address, address, tenant, problem=_SILENT)
             self._start(self._attend(worker))
 
     def _words(self, error: Exception) -> str:
@@ -361,21 +354,21 @@ class Cluster:
     async def _attend(self, worker: RemoteWorker) -> None:
         """Meets a worker, then renews the lease there until it is gone."""
         try:
-            worker.problem = await asyncio.wait_for(self._meet(worker), _OPENING_SECONDS)
-            if worker.problem and not worker.host:
-                self._notes.append(f"a worker of the cluster is not used: {worker.line}")
-            while not worker.lost and not worker.problem:
+            unfit = await asyncio.wait_for(self._meet(worker), _OPENING_SECONDS)
+        except Exception as error:
+            fault = disk.machine_error(error)
+            unfit = fault.message if fault else ""  # else it is met again
+        if unfit:
+            worker.problem = unfit
+            self._notes.append(f"a worker of the cluster is not used: {self._line(worker)}")
+            return
+        try:
+            while not worker.problem:
                 worker.running = await asyncio.wait_for(self._ask(worker, "renew"), _PATIENCE_SECONDS)
                 await asyncio.sleep(_BEAT_SECONDS)
-            if worker.host and worker.problem:
-                while any(other.host == worker.host and not other.problem for other in self._workers.values()):
-                    await asyncio.sleep(_BEAT_SECONDS)
-                worker.problem = ""  # it is met again
         except Exception as error:  # Dask has many; what remains wrong is seen at the next look
-            worker.lost = worker.lost or ("" if isinstance(error, OSError) else str(error)) or "it does not answer"
-            if not worker.facts and (fault := disk.machine_error(error)):
-                worker.problem = fault.message  # its disk is full, say
-        if not worker.problem and self._workers.get(worker.address) is worker:
+            worker.problem = worker.problem or ("" if isinstance(error, OSError) else str(error)) or _SILENT
+        if self._workers.get(worker.address) is worker:
             del self._workers[worker.address]
 
     async def _meet(self, worker: RemoteWorker) -> str:
@@ -384,32 +377,26 @@ class Cluster:
         assert client
         identity = await client.scheduler.identity(n_workers=-1)
         worker.name = str(identity["workers"].get(worker.address, {}).get("name", worker.address))
-        versions = await client.run(importlib.metadata.version, "goalseek", workers=here, on_error="return")
-        if (theirs := versions[worker.address]) != __version__:
-            if isinstance(theirs, Exception) and not isinstance(theirs, importlib.metadata.PackageNotFoundError):
-                raise theirs
-            theirs = "no goalseek" if isinstance(theirs, Exception) else f"goalseek {theirs}"
-            return f"it has {theirs}, this machine has {__version__}"
-        pythons = await client.run(platform.python_version_tuple, workers=here)
-        if (python := tuple(pythons[worker.address][:2])) != (own := platform.python_version_tuple()[:2]):
-            return f"it has Python {'.'.join(python)}, this machine has {'.'.join(own)}"
+        for name, (ask, *words) in _VERSIONS.items():
+            own = __version__ if name == "goalseek" else ask(*words)
+            try:
+                theirs = f"{name} {(await client.run(ask, *words, workers=here))[worker.address]}"
+            except ImportError:
+                theirs = f"no {name}"
+            if theirs != f"{name} {own}":
+                return f"it has {theirs}, this machine has {own}"
         await client.run(install, workers=here)  # a client's own way waits for all workers, stopped ones too
-        policy, level = self._confines, self._confines.level.name
-        facts = await self._ask(worker, "describe", mode=level, shares=tuple(map(str, policy.shared)))
-        if (git := git_version()) != facts.git:
-            return f"it has git {facts.git}, this machine has {git}"
+        policy = self._confines
+        shares = tuple(map(str, policy.shared))
+        facts: WorkerFacts = await self._ask(worker, "describe", mode=policy.level.name, shares=shares)
         if facts.problem:
-            return f"it cannot confine programs by {level}, as this machine does: {facts.problem}"
-        if facts.missing:
-            return f"it does not have {', '.join(facts.missing)}, which scope.share names: it must be at the same path"
-        taken = {other.slot for other in self._workers.values() if other.host == facts.host}
+            return facts.problem
+        taken = {other.slot for other in self._workers.values() if other.facts.host == facts.host}
         worker.slot = next(number for number in itertools.count() if number not in taken)
-        worker.host = facts.host  # before the next await: several of a host are met at once
-        if worker.slot and self._is_alone:
-            return "idle: its host has another worker, and times are measured one at a time"
+        worker.facts = facts  # before the next await: several of a host are met at once
         values = {"prefix": self._places.prefix, "object_format": self._objects.object_format, "slot": worker.slot}
         worker.slot = await self._ask(worker, "open", **values)
-        worker.facts = facts
+        worker.problem = ""
         return ""
 
     async def _ask(self, worker: RemoteWorker, do: str, **values: Any) -> Any:
@@ -418,92 +405,81 @@ class Cluster:
         values_of = pickle.dumps({"tenant": worker.tenant, **values})
         return pickle.loads(await self._client.rpc(worker.address).goalseek(do=do, values=values_of))
 
-    async def _measure(self, asked: Asked) -> tuple[Evidence, dict[str, bytes]] | None:
+    async def _measure(self, asked: Asked) -> Answer | None:
         """None if the comparison has to begin again on another host."""
-        attempts: dict[asyncio.Task[Any], tuple[RemoteWorker, str]] = {}
+        attempts: dict[asyncio.Task[Answer], RemoteWorker] = {}
         runs, role = asked.evidence.runs, asked.spec.role or asked.spec.side
-        made: tuple[Evidence, dict[str, bytes]] | None = None
+        answered: asyncio.Task[Answer] | None = None
         try:
-            for number in itertools.count(1):
+            while not answered:
                 worker = await self._place(asked)
-                assert worker.facts
-                if runs and runs[-1].host != worker.facts.host and not asked.is_portable:
+                if runs and runs[-1].host != worker.facts.host and not asked.pinned[0].manifest.metric.portable:
                     return None
-                key = f"{asked.key}-{number}-{self._tenant[-8:]}"
+                key = f"{asked.key}-{len(attempts) + 1}-{self._tenant[-8:]}"
                 what = f"iteration {asked.spec.iteration}, run {len(runs) + 1}, the {role}"
                 worker.tasks[key] = f"{what}, since {format_moment()}"
-                attempts[self._start(self._attempt(worker, asked, key))] = worker, key
-                try:
-                    made = await self._first(worker, attempts)
-                    return made
-                except Exception as error:
-                    if isinstance(error, GoalseekError) and error.stop_reason in _OF_DRIVER:
-                        raise
-                    await asyncio.sleep(2 * _BEAT_SECONDS)  # until it is known whether the worker is lost
-                    self._note_lost(asked, worker, key, error)
-                    worker.forget("" if worker.lost else key)
-            raise AssertionError
+                last = self._start(self._attempt(worker, asked, key))
+                attempts[last] = worker
+                while not (answered or last.done() or worker.problem):
+                    pending = [task for task in attempts if not task.done()]
+                    await asyncio.wait(pending, timeout=_BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                    answered = next((task for task in attempts if task.done() and not _failure(task)), None)
+                if not answered:
+                    self._note_lost(asked, worker, key, _failure(last))
+            return answered.result()
         finally:
-            for task, (worker, key) in attempts.items():
-                worker.forget(key)
-                is_over = task.done() and (task.cancelled() or task.exception() or task.result() is made)
+            for task, worker in attempts.items():
                 known = self._workers.get(worker.address)  # None, or one that is stopped: it will not answer
-                if made and not is_over and (task.done() or (known and known.is_fit)):
+                if answered not in (None, task) and known and not known.problem and not _failure(task):
                     self._notes.append(f"{asked.key} has its answer: a second one, of {worker.name}, is dropped")
                 task.cancel()
 
-    async def _attempt(self, worker: RemoteWorker, asked: Asked, key: str) -> Any:
-        digest = await self._supply(worker, asked)
-        assert self._client
-        values = (worker.tenant, digest, asked.bench, asked.spec, asked.evidence)
-        bound = {"workers": [worker.address], "pure": False, "retries": 0}
-        future = self._client.submit(measure, *values, key=key, **bound)
+    async def _attempt(self, worker: RemoteWorker, asked: Asked, key: str) -> Answer:
         try:
-            return await future.result()
+            digest = await self._supply(worker, asked)
+            assert self._client
+            values = (worker.tenant, digest, asked.spec, asked.evidence)
+            bound = {"workers": [worker.address], "pure": False, "retries": 0}
+            future = self._client.submit(measure, *values, key=key, **bound)
+            try:
+                answer: Answer = await future.result()
+                return answer
+            finally:
+                future.release()
+        except Exception:
+            await asyncio.sleep(2 * _BEAT_SECONDS)  # until it is known whether the worker is lost
+            raise
         finally:
-            future.release()
+            if not worker.problem:  # else it says what was at work
+                worker.forget(key)
 
-    async def _first(self, worker: RemoteWorker, attempts: dict[asyncio.Task[Any], Any]) -> Any:
-        """The first answer of any attempt. Raises what the last one raised, ConnectionError for a lost worker."""
-        *_, last = attempts
-        while True:
-            done, _ = await asyncio.wait(attempts, timeout=_BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                if task is last or not (task.cancelled() or task.exception()):
-                    return task.result()
-                del attempts[task]
-            if worker.lost:
-                raise ConnectionError(worker.lost)
-
-    def _note_lost(self, asked: Asked, worker: RemoteWorker, key: str, error: Exception) -> None:
-        """Raises GoalseekError if this measurement was lost too often, unless others were to blame."""
+    def _note_lost(self, asked: Asked, worker: RemoteWorker, key: str, error: BaseException | None) -> None:
+        """Raises GoalseekError if the driver is at fault, or if this measurement was lost too often by its own."""
+        if isinstance(error, GoalseekError) and error.stop_reason in _OF_DRIVER:
+            raise error
         asked.avoided.add(worker.address)
-        why = f"{worker.name}: {worker.lost or error or type(error).__name__}"
-        is_shared = worker.lost and worker.at_work not in ("", key)  # another one was at work there
-        if is_shared or self._problem or not worker.is_blamed or type(error) is FutureCancelledError:
+        is_of_another = worker.problem and worker.at_work != key  # or the scheduler's
+        if is_of_another or self._problem or type(error) is FutureCancelledError:
             return
-        asked.lost.append(why)
+        asked.lost.append(f"{worker.name}: {worker.problem or error or type(error).__name__}")
         if len(asked.lost) == _ATTEMPTS:
             message = f"{asked.key} was lost {_ATTEMPTS} times: {'; '.join(asked.lost)}"
             raise GoalseekError(message, _HINT, StopReason.CLUSTER)
-        self._notes.append(f"{asked.key} was lost, and is made again with the same seed: {why}")
+        self._notes.append(f"{asked.key} was lost, and is made again with the same seed: {asked.lost[-1]}")
 
     async def _place(self, asked: Asked) -> RemoteWorker:
         """The lane's worker, or another one; waits for one that can measure this."""
         lane, runs = asked.lane, asked.evidence.runs
-        host = runs[-1].host if runs else None
 
         def cost(worker: RemoteWorker) -> tuple[bool, bool, bool, int, bool]:
             is_new, others = lane not in worker.lanes, sum(one.is_held for one in worker.lanes - {lane})
-            is_other_host = worker.facts is not None and host not in (None, worker.facts.host)
+            is_other_host = bool(runs) and runs[-1].host != worker.facts.host
             return worker.address in asked.avoided, is_other_host, bool(runs) and is_new, others, is_new
 
         while True:
-            fit = [worker for worker in self._workers.values() if worker.is_fit and worker.facts]
-            usable = [one for one in fit if one.facts and asked.machine in (None, one.facts.machine)]
-            for worker in fit:
-                unlike = f"not of the baseline's kind of machine: {worker.facts and worker.facts.machine}"
-                worker.doing = "" if worker in usable else unlike
+            fit = [worker for worker in self._workers.values() if not self._why_idle(worker, None)]
+            usable = [worker for worker in fit if not self._why_idle(worker, asked.machine)]
+            why = self._problem or "no worker of the cluster is there"
             if usable and self._client and self._client.status == "running":
                 best = min(usable, key=cost)
                 if len(best.tasks) < _MOST_TASKS:  # else others have left
@@ -512,10 +488,8 @@ class Cluster:
                     best.lanes.add(lane)
                     asked.waits = ""
                     return best
-            why = self._problem or "no worker of the cluster is there"
-            if usable:
-                why = self._problem or f"each worker has {_MOST_TASKS} measurements"
-            elif fit:
+                why = f"each worker has {_MOST_TASKS} measurements"
+            elif fit and not usable:
                 why = f"no worker is of the baseline's kind of machine, {asked.machine}"
                 why += ": goalseek baseline measures it on another, metric.portable = true compares the numbers"
             asked.waits = f"waits for the cluster: {why}"
@@ -523,18 +497,19 @@ class Cluster:
 
     async def _supply(self, worker: RemoteWorker, asked: Asked) -> str:
         """Send what the worker lacks: trees, hidden files, the pinned verifier, whose digest it gives."""
-        content, trees = pickle.dumps(asked.pinned), asked.pinned.trees
+        content, (verifier, trees, _) = pickle.dumps(asked.pinned), asked.pinned
         digest, of_hidden = hashlib.sha256(content).hexdigest(), digest_of(trees.hidden_from)
         async with worker.turn:
-            for tree in (asked.pinned.baseline_tree, asked.spec.tree):
+            for tree in (verifier.baseline_tree, asked.spec.tree):
                 if tree in worker.trees:
                     continue
                 if worker.trees:
                     edits = await self._read(self._edits, worker.trees[-1], tree)
                     await self._ask(worker, "tree", before=worker.trees[-1], tree=tree, edits=edits)
                 else:
-                    for file in await self._read(self._pack, tree):
-                        await self._send(worker, file, f"objects.git/objects/pack/{file.name}", 0o400)
+                    with self._objects.scratch_file("sent") as folder:
+                        for file in await self._read(self._pack, tree, folder):
+                            await self._send(worker, file, f"objects.git/objects/pack/{file.name}", 0o400)
                 worker.trees.append(tree)
             if trees.hidden_folder and of_hidden not in worker.sent:
                 for item in trees.hidden_from:
@@ -553,47 +528,38 @@ class Cluster:
             while parts := opened.read(_PART_BYTES):
                 await self._ask(worker, "file", parts=parts, is_first=False, **facts)
 
-    def _pack(self, tree: str) -> list[Path]:
+    async def _read(self, read: Callable[..., Result], *values: Any) -> Result:
+        return await self._loop.run_in_executor(self._reader, read, *values)
+
+    def _pack(self, tree: str, folder: Path) -> list[Path]:
         """All objects of a tree; the index last, as git looks for that."""
-        if self._packed != tree:
-            self._remove_packs()  # also one that a killed driver left
-            self._objects.git("pack-objects", "--revs", "-q", str(self._packs), stdin=f"{tree}\n".encode())
-            self._packed = tree
-        return sorted(self._packs.parent.glob(f"{self._packs.name}-*"), reverse=True)
-
-    def _remove_packs(self) -> None:
-        for file in self._packs.parent.glob(f"{self._packs.name}-*"):
-            disk.remove_if_exists(file)
-
-    async def _read(self, read: Callable[..., Answer], *values: Any) -> Answer:
-        """In another thread, one at a time, also after this wait was cancelled: the processes of git serve one."""
-
-        def read_alone() -> Answer:
-            with self._reading:
-                return read(*values)
-
-        return await asyncio.to_thread(read_alone)
+        folder.mkdir()
+        self._objects.git("pack-objects", "--revs", "-q", str(folder / "sent"), stdin=f"{tree}\n".encode())
+        return sorted(folder.iterdir(), reverse=True)
 
     def _edits(self, before: str, tree: str) -> Edits:
-        edits: Edits = {}
-        for difference in self._objects.differences(before, tree):
-            edits[difference.path] = None
-            if after := difference.after:
-                content = after.blob if after.mode == SUBMODULE else self._objects.read(after.blob)
-                edits[difference.path] = after.mode, content
-        return edits
+        def edit(after: Entry) -> tuple[Entry, bytes]:
+            return after, b"" if after.mode == SUBMODULE else self._objects.read(after.blob)
+
+        return {one.path: edit(one.after) if one.after else None for one in self._objects.differences(before, tree)}
 
     async def _leave(self) -> None:
         for task in (leaving := [*self._tasks]):
             task.cancel()
         await asyncio.wait(leaving, timeout=_BEAT_SECONDS) if leaving else None
         if self._client and self._client.status == "running":
-            fit = [worker for worker in self._workers.values() if worker.is_fit]
+            fit = [worker for worker in self._workers.values() if not worker.problem]
             closing = (self._ask(worker, "close") for worker in fit)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), _PATIENCE_SECONDS / 2)
         if self._client:
             await self._client.close(timeout=0)
+
+
+def _failure(task: asyncio.Task[Answer]) -> BaseException | None:
+    if not task.done():
+        return None
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
 def _write_files(folder: Path, files: dict[str, bytes], number: int, on_output: Callable[[bytes], None]) -> None:

@@ -26,16 +26,15 @@ from goalseek._version import __version__
 from goalseek.errors import GoalseekError
 from goalseek.git.command import git
 from goalseek.git.objects import Entry, Objects
+from goalseek.git.paths import SUBMODULE
 from goalseek.host import kind_of_host
 from goalseek.humanize import pluralize
 from goalseek.locks import open_lock, try_lock
-from goalseek.manifest.tables import Manifest
 from goalseek.measurement.lane import Lane
 from goalseek.measurement.measure import MeasurementSpec, add_measurement
 from goalseek.measurement.verifier import Verifier
 from goalseek.phase_values import Evidence
 from goalseek.sandbox.level import Mode, probe
-from goalseek.sandbox.policy import SandboxPolicy
 from goalseek.sandbox.supervisor import PROGRAMS_LOCK, Supervisor
 from goalseek.workspace.checkout import TreePlan
 from goalseek.workspace.places import BenchName, CachePaths, cache_folder
@@ -48,30 +47,23 @@ _SENT_BYTES = 64 * 2**20  # of a run folder, to the driver's memory
 _FILE_BYTES = 1024  # that each file takes beside its content
 _NEW_SECONDS = 60.0  # a folder so young may not have its lock yet
 _PRIVATE = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.sharedRepository", "GIT_CONFIG_VALUE_0": "0600"}
-Edits = dict[str, tuple[str, bytes | str] | None]
-"""Mode and content of changed paths, the commit of a submodule; None removes one."""
+Answer = tuple[Evidence, dict[str, bytes]]
+"""The evidence with one more run, and the files of its run folder."""
+Edits = dict[str, tuple[Entry, bytes] | None]
+"""Changed paths, with the content of files; None removes one."""
 
 
-class PinnedVerifier(Struct, frozen=True):
-    """The part of a Verifier that travels; the worker replaces the folders in ``trees`` and ``confines``."""
-
-    manifest: Manifest
-    trees: TreePlan
-    confines: SandboxPolicy
-    ruler: str
-    baseline_tree: str
-    baseline_seconds: dict[str, float]
+Pinned = tuple[Verifier, TreePlan, BenchName]
+"""What travels of a verifier: the fields in ``LOCAL`` are None until a worker sets its own."""
+LOCAL = ("bench", "places", "programs", "on_output", "waiting", "pause", "refuse_changed", "turn")
 
 
 class WorkerFacts(Struct, frozen=True):
-    """``machine`` is the host's kind. ``level`` is "" if ``problem`` says why; ``missing`` are shared folders."""
+    """``machine`` is the host's kind; ``problem`` says why the worker cannot be used, "" if it can."""
 
-    host: str
-    machine: str
-    git: str
-    level: str
-    problem: str
-    missing: tuple[str, ...]
+    host: str = ""
+    machine: str = ""
+    problem: str = ""
 
 
 class Tenant:
@@ -92,31 +84,14 @@ class Tenant:
         )
         self.lane = Lane(self.places, self._objects, programs, slot)
         self.turn = threading.Lock()  # of its measurement
-        self.verifiers: dict[str, PinnedVerifier] = {}
+        self.verifiers: dict[str, Pinned] = {}
         self.renewed_at = time.monotonic()
         self.is_over = False
 
-    def measure(
-        self, pinned: PinnedVerifier, bench: BenchName, spec: MeasurementSpec, evidence: Evidence
-    ) -> tuple[Evidence, dict[str, bytes]]:
-        folder = self.home / "measured"
+    def measure(self, pinned: Pinned, spec: MeasurementSpec, evidence: Evidence) -> Answer:
+        folder, (verifier, trees, bench) = self.home / "measured", pinned
         disk.recreate_folder(folder)
-        verifier = Verifier(
-            pinned.manifest,
-            self.lane.bench(pinned.trees, bench),
-            self.places,
-            self.lane.programs,
-            pinned.confines,
-            pinned.ruler,
-            pinned.baseline_tree,
-            pinned.baseline_seconds,
-            on_output=lambda chunk: None,
-            waiting=lambda text: contextlib.nullcontext(),
-            pause=self.pause,
-            refuse_changed=lambda: None,  # the driver has looked
-            turn=lambda role, number, so_far: None,
-            slot=self.lane.slot,
-        )
+        verifier = structs.replace(verifier, bench=self.lane.bench(trees, bench))
         made = add_measurement(verifier, spec, evidence, folder)
         run = structs.replace(made.runs[-1], host=os.uname().nodename)
         files, room, unsent = dict[str, bytes](), _SENT_BYTES, 0
@@ -135,14 +110,25 @@ class Tenant:
         self.lane.programs.pulse()
         time.sleep(_PAUSE_SECONDS)
 
-    def adopt(self, content: bytes, keys: Iterable[Path]) -> PinnedVerifier:
-        pinned: PinnedVerifier = pickle.loads(content)
-        trees, policy = pinned.trees, pinned.confines
+    def adopt(self, content: bytes, keys: Iterable[Path]) -> Pinned:
+        verifier, trees, bench = pickle.loads(content)
         if trees.hidden_folder:
             trees = structs.replace(trees, hidden_folder=self.home / "hidden")
-        masked = (*policy.masked, cache_folder(), *keys)  # other drivers' folders too
+        masked = (*verifier.confines.masked, cache_folder(), *keys)  # other drivers' folders too
         own = {"scratch": self.places.scratch, "kept": self.places.cache, "masked": masked}
-        return structs.replace(pinned, trees=trees, confines=structs.replace(policy, **own))
+        verifier = structs.replace(
+            verifier,
+            confines=structs.replace(verifier.confines, **own),
+            places=self.places,
+            programs=self.lane.programs,
+            slot=self.lane.slot,
+            on_output=lambda chunk: None,
+            waiting=lambda text: contextlib.nullcontext(),
+            pause=self.pause,
+            refuse_changed=lambda: None,  # the driver has looked
+            turn=lambda role, number, so_far: None,
+        )
+        return verifier, trees, bench
 
     def close(self) -> None:
         self.lane.close()
@@ -183,13 +169,14 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
         return pickle.dumps(await asyncio.to_thread(request, **pickle.loads(values)))
 
     def do_describe(self, tenant: str, mode: Mode, shares: Iterable[str]) -> WorkerFacts:
-        level, problem = "", ""
+        problem = ""
+        if missing := ", ".join(path for path in shares if not os.path.exists(path)):
+            problem = f"it does not have {missing}, which scope.share names: it must be at the same path"
         try:
-            level = probe(mode).name
+            probe(mode)
         except GoalseekError as error:
-            problem = f"{error.message}: {error.hint}"
-        missing = tuple(path for path in shares if not os.path.exists(path))
-        return WorkerFacts(os.uname().nodename, kind_of_host(), git_version(), level, problem, missing)
+            problem = f"it cannot confine programs by {mode}, as this machine does: {error.message}: {error.hint}"
+        return WorkerFacts(os.uname().nodename, kind_of_host(), problem)
 
     def do_renew(self, tenant: str) -> str:
         """The key of the measurement at work, "" for none. Raises RuntimeError if the lease has expired."""
@@ -224,20 +211,17 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
 
     def do_tree(self, tenant: str, before: str, tree: str, edits: Edits) -> None:
         objects = self._tenants[tenant].arriving
-        entries = dict[str, Entry | None]()
-        for path, edit in edits.items():
-            blob = edit and (edit[1] if isinstance(edit[1], str) else objects.write_bytes(edit[1]))
-            entries[path] = Entry(edit[0], blob) if edit and blob else None
-        if (made := objects.splice(before, entries)) != tree:
+        for edit in edits.values():
+            if edit and edit[0].mode != SUBMODULE:
+                objects.write_bytes(edit[1])
+        if (made := objects.splice(before, {path: edit and edit[0] for path, edit in edits.items()})) != tree:
             raise RuntimeError(f"the tree {tree} arrived as {made}")
 
     def do_verifier(self, tenant: str, digest: str, content: bytes) -> None:
         known = self._tenants[tenant]
         known.verifiers[digest] = known.adopt(content, self._keys)
 
-    def measure(
-        self, key: str, tenant: str, digest: str, bench: BenchName, spec: MeasurementSpec, evidence: Evidence
-    ) -> tuple[Evidence, dict[str, bytes]]:
+    def measure(self, key: str, tenant: str, digest: str, spec: MeasurementSpec, evidence: Evidence) -> Answer:
         with self._turn:
             self._running = (tenant, key)
             try:
@@ -245,7 +229,7 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
                 known = self._tenants[tenant]
                 with known.turn:
                     self._refuse_ended()
-                    return known.measure(known.verifiers[digest], bench, spec, evidence)
+                    return known.measure(known.verifiers[digest], spec, evidence)
             finally:
                 self._running = ("", "")
 
@@ -266,16 +250,12 @@ async def install(dask_worker: Worker) -> None:
         await dask_worker.plugin_add(plugin=MeasuringPlugin(), name=PLUGIN)
 
 
-def measure(
-    tenant: str, digest: str, bench: BenchName, spec: MeasurementSpec, evidence: Evidence
-) -> tuple[Evidence, dict[str, bytes]]:
-    """The task: the evidence with one more run, and the files of its run folder."""
+def measure(*values: Any) -> Answer:
+    """The task; see ``MeasuringPlugin.measure``."""
     worker = get_worker()
     plugin: Any = worker.plugins[PLUGIN]
-    made: tuple[Evidence, dict[str, bytes]] = plugin.measure(
-        str(worker.get_current_task()), tenant, digest, bench, spec, evidence
-    )
-    return made
+    answer: Answer = plugin.measure(str(worker.get_current_task()), *values)
+    return answer
 
 
 def git_version() -> str:

@@ -268,8 +268,8 @@ class Project:
             machine = machine or kind_of_host()
         if cluster:
             bench: BenchName = "a" if verifier.bench.folder == self.places.bench("a") else "b"
-            trees, lane = config.trees, self.lane
-            return cluster.measure(verifier, trees, lane, bench, spec, evidence, folder, self.run_id, machine)
+            own = (config.trees, bench, self.lane)
+            return cluster.measure(verifier, *own, spec, evidence, folder, self.run_id, machine)
         if machine not in (None, kind_of_host()):
             message = f"the baseline was measured on another kind of machine: {machine}; this one: {kind_of_host()}"
             hint = "goalseek baseline measures it here; or set metric.portable = true"

@@ -273,7 +273,7 @@ def test_closing_a_driver_waits_for_no_other_driver(monkeypatch: pytest.MonkeyPa
             plugin._tenants[name].verifiers["digest"] = None  # type: ignore[assignment]
         folders = [plugin._tenants[name].home for name in ("one", "two")]
         spec = MeasurementSpec("tree", 1, 1)
-        running = asyncio.create_task(asyncio.to_thread(plugin.measure, "key", "one", "digest", "a", spec, Evidence()))
+        running = asyncio.create_task(asyncio.to_thread(plugin.measure, "key", "one", "digest", spec, Evidence()))
         await asyncio.to_thread(began.wait, 60)
         await asyncio.wait_for(asyncio.to_thread(plugin.do_close, "two"), 60)
         assert [folder.exists() for folder in folders] == [True, False]
@@ -283,7 +283,7 @@ def test_closing_a_driver_waits_for_no_other_driver(monkeypatch: pytest.MonkeyPa
         await closing
         assert not folders[0].exists()
         with pytest.raises(RuntimeError, match="its driver is gone"):
-            plugin.measure("key", "one", "digest", "a", spec, Evidence())
+            plugin.measure("key", "one", "digest", spec, Evidence())
         plugin.teardown(SimpleNamespace())  # type: ignore[arg-type]
 
     asyncio.run(play())
@@ -315,12 +315,12 @@ def test_what_returns_from_a_run_folder_has_a_limit(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(worker_side, "add_measurement", add)
     monkeypatch.setattr(worker_side, "_SENT_BYTES", 50 * 1024)
-    monkeypatch.setattr(worker_side, "Verifier", lambda *values, **more: None)
     monkeypatch.setattr("goalseek.measurement.lane.Lane.bench", lambda *values: None)
     tenant = Tenant(tmp_path / "tenant", "", "sha1", 0, lambda: None)
     try:
-        pinned: Any = SimpleNamespace(**dict.fromkeys(worker_side.PinnedVerifier.__struct_fields__))
-        _, files = tenant.measure(pinned, "a", MeasurementSpec("tree", 1, 1), Evidence())
+        fields: Any = dict.fromkeys(worker_side.Verifier.__struct_fields__)
+        pinned: Any = (worker_side.Verifier(**fields), None, "a")
+        _, files = tenant.measure(pinned, MeasurementSpec("tree", 1, 1), Evidence())
     finally:
         tenant.close()
     assert len(files) == 49 and b"\n[54 files left on the worker: more than 0 MiB]" in files["verifier.log"]

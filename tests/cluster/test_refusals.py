@@ -199,7 +199,7 @@ def test_workers_that_are_not_alike(project: Project, joined: Joined) -> None:
     joined.start_worker("w2", **program("git", OLD_GIT))
     joined.start_worker("w3", **faked("meta", "goalseek-0.0.1.dist-info/METADATA", metadata, "PYTHONPATH"))
     joined.start_worker(
-        "w4", **module("sitecustomize", "import platform\nplatform.python_version_tuple = lambda: '391'")
+        "w4", **module("sitecustomize", "import sysconfig\nsysconfig.get_python_version = lambda: '3.9'")
     )
     joined.start_worker("w5", before=["bwrap", "--dev-bind", "/", "/", "--tmpfs", str(project.top)])
     joined.start_worker("w6")

@@ -129,7 +129,7 @@ def test_a_worker_has_two_measurements_at_most_and_lanes_that_nobody_holds_do_no
     facts = SimpleNamespace(machine="m", host="h")
     first, second = (cluster_module.RemoteWorker(name, name, "t", facts) for name in "ab")
     cluster = cluster_module.Cluster.__new__(cluster_module.Cluster)
-    cluster._workers, cluster._problem = {"a": first, "b": second}, ""
+    cluster._workers, cluster._problem, cluster._is_alone = {"a": first, "b": second}, "", False
     cluster._client = SimpleNamespace(status="running")
     lanes = [Lane(cast(Any, None), cast(Any, None), cast(Any, None), number) for number in range(4)]
     asked = [SimpleNamespace(lane=lane, evidence=Evidence(), machine=None, avoided=set(), waits="") for lane in lanes]
