@@ -48,7 +48,6 @@ from goalseek.phase_values import Evidence
 from goalseek.sandbox.environment import expand_path
 from goalseek.sandbox.policy import SandboxPolicy
 from goalseek.values import StopReason
-from goalseek.workspace.checkout import TreePlan
 from goalseek.workspace.listing import digest_of
 from goalseek.workspace.places import BenchName, CachePaths
 
@@ -75,7 +74,7 @@ _VERSIONS: dict[str, tuple[Callable[..., str], *tuple[str, ...]]] = {
 class RemoteWorker(Struct, eq=False):
     """A worker as its driver knows it. Unless there is a ``problem``, it can measure.
 
-    ``lanes`` are measured on it, and ``tasks`` are its measurements, in order: the key of each, and what it is.
+    ``tasks`` are its measurements, in order: the key of each, and what it is.
     """
 
     address: str
@@ -86,7 +85,6 @@ class RemoteWorker(Struct, eq=False):
     slot: int = 0
     trees: list[str] = field(default_factory=list)  # that it has
     sent: set[str] = field(default_factory=set)  # digests of verifiers and of lists of hidden files
-    lanes: set[Lane] = field(default_factory=set)
     tasks: dict[str, str] = field(default_factory=dict)
     running: str = ""  # the key of any driver's measurement at work
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # of what is sent
@@ -149,6 +147,7 @@ class Cluster:
         self._members = Members(parallel) if parallel.cluster.startswith(("local:", "ssh:")) else None
         self._client: Client | None = None
         self._workers: dict[str, RemoteWorker] = {}
+        self._worker_of: dict[Lane, RemoteWorker] = {}  # its last one
         self._tasks: set[asyncio.Task[Any]] = set()
         self._numbers = itertools.count()
         self._problem = ""
@@ -169,12 +168,15 @@ class Cluster:
     @property
     def count(self) -> int:
         """Of the workers that can measure, at least one."""
-        return max(sum(not self._why_idle(worker, None) for worker in [*self._workers.values()]), 1)
+        return max(len(self._hosts), 1)
 
     @property
     def most_on_a_host(self) -> int:
-        hosts = [worker.facts.host for worker in [*self._workers.values()] if not worker.problem]
-        return max(map(hosts.count, hosts), default=1)
+        return max(map(self._hosts.count, self._hosts), default=1)
+
+    @property
+    def _hosts(self) -> list[str]:
+        return [worker.facts.host for worker in [*self._workers.values()] if not self._why_idle(worker, None)]
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -193,15 +195,14 @@ class Cluster:
         if worker.problem or machine not in (None, worker.facts.machine):
             return worker.problem or f"not of the baseline's kind of machine: {worker.facts.machine}"
         workers = [*self._workers.values()]
-        first = next((one for one in workers if not one.problem and one.facts.host == worker.facts.host), worker)
-        is_spare = self._is_alone and first is not worker
-        return "idle: its host has another worker, and times are measured one at a time" if is_spare else ""
+        of_host = [one for one in workers if not one.problem and one.facts.host == worker.facts.host]
+        if self._is_alone and any(one.slot < worker.slot for one in of_host):
+            return "idle: its host has another worker, and times are measured one at a time"
+        return ""
 
     def measure(
         self,
         verifier: Verifier,
-        trees: TreePlan,
-        bench: BenchName,
         lane: Lane,
         spec: MeasurementSpec,
         evidence: Evidence,
@@ -219,7 +220,8 @@ class Cluster:
         confines = structs.replace(verifier.confines, _required={}, _views={})
         pinned = structs.replace(verifier, confines=confines, **dict.fromkeys(LOCAL))
         key = f"goalseek-{run_id}-{spec.iteration}-{number}-{spec.seed}"
-        asked = Asked(key, lane, (pinned, trees, bench), spec, evidence, machine)
+        bench: BenchName = "a" if verifier.bench.folder == verifier.places.bench("a") else "b"
+        asked = Asked(key, lane, (pinned, verifier.bench.plan, bench), spec, evidence, machine)
         answer = asyncio.run_coroutine_threadsafe(self._measure(asked), self._loop)
         try:
             while not answer.done():
@@ -472,7 +474,8 @@ class Cluster:
         lane, runs = asked.lane, asked.evidence.runs
 
         def cost(worker: RemoteWorker) -> tuple[bool, bool, bool, int, bool]:
-            is_new, others = lane not in worker.lanes, sum(one.is_held for one in worker.lanes - {lane})
+            is_new = self._worker_of.get(lane) is not worker
+            others = sum(other is worker and one.is_held for one, other in self._worker_of.items() if one is not lane)
             is_other_host = bool(runs) and runs[-1].host != worker.facts.host
             return worker.address in asked.avoided, is_other_host, bool(runs) and is_new, others, is_new
 
@@ -483,10 +486,7 @@ class Cluster:
             if usable and self._client and self._client.status == "running":
                 best = min(usable, key=cost)
                 if len(best.tasks) < _MOST_TASKS:  # else others have left
-                    for worker in fit:
-                        worker.lanes.discard(lane)
-                    best.lanes.add(lane)
-                    asked.waits = ""
+                    self._worker_of[lane], asked.waits = best, ""
                     return best
                 why = f"each worker has {_MOST_TASKS} measurements"
             elif fit and not usable:

@@ -162,7 +162,7 @@ def measure_in_turn(project: Project, trees: Iterable[Target], asked_by: str = "
         spec = structs.replace(spec, case_ids=ids, cases=cases, missing=missing)
         ruler = (target.ruler, target.baseline_tree, target.baseline_seconds)
         verifier = project.verifier(target.config, *ruler, target.bench)
-        run = TreeRun(target, project.measure(verifier, target.config, spec, Evidence(), folder))
+        run = TreeRun(target, project.measure(verifier, spec, Evidence(), folder))
         host, before = run.evidence.runs[-1].host, host
         if before not in (None, host) and not target.config.manifest.metric.portable:
             message = f"the worker on {before} was lost, and what {host} measured is not compared with its numbers"

@@ -157,11 +157,8 @@ class StepRunner:
             if isinstance(error, LimitReached):
                 why = error.stop.why if error.stop.reason in RUN_STOP_REASONS else ""
             elif isinstance(error, GoalseekError):
-                why = (
-                    ""
-                    if error.stop_reason in (StopReason.DISK, StopReason.CLUSTER, StopReason.NEEDS_HUMAN)
-                    else error.message
-                )
+                passing = (StopReason.DISK, StopReason.CLUSTER, StopReason.NEEDS_HUMAN)
+                why = "" if error.stop_reason in passing else error.message
             else:
                 is_passing = isinstance(error, Paused) or machine_error(error)
                 why = "" if is_passing else f"{type(error).__name__}: {error}"

@@ -254,27 +254,22 @@ class Project:
             refuse_changed=partial(hidden_files.refuse_changed, config.trees),
         )
 
-    def measure(
-        self, verifier: Verifier, config: Config, spec: MeasurementSpec, evidence: Evidence, folder: Path
-    ) -> Evidence:
+    def measure(self, verifier: Verifier, spec: MeasurementSpec, evidence: Evidence, folder: Path) -> Evidence:
         """The evidence with one more run, made here or on a worker of the cluster; see ``Cluster.measure``.
 
         Raises GoalseekError if the baseline was measured on another kind of machine.
         """
-        cluster, machine = self.cluster, self.standing.machine
-        if spec.role == Outcome.BASELINE or config.manifest.metric.portable:
+        cluster, machine, is_portable = self.cluster, self.standing.machine, verifier.manifest.metric.portable
+        if spec.role == Outcome.BASELINE or is_portable:
             machine = None
         elif cluster and self.standing.baseline:
             machine = machine or kind_of_host()
         if cluster:
-            bench: BenchName = "a" if verifier.bench.folder == self.places.bench("a") else "b"
-            own = (config.trees, bench, self.lane)
-            return cluster.measure(verifier, *own, spec, evidence, folder, self.run_id, machine)
+            return cluster.measure(verifier, self.lane, spec, evidence, folder, self.run_id, machine)
         if machine not in (None, kind_of_host()):
             message = f"the baseline was measured on another kind of machine: {machine}; this one: {kind_of_host()}"
             hint = "goalseek baseline measures it here; or set metric.portable = true"
             raise GoalseekError(message, hint, StopReason.CLUSTER)
-        is_portable = config.manifest.metric.portable
         if evidence.runs and evidence.runs[-1].host not in (None, os.uname().nodename) and not is_portable:
             return Evidence()  # a comparison that a worker began on another host begins again
         return add_measurement(verifier, spec, evidence, folder)

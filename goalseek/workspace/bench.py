@@ -28,7 +28,7 @@ class Bench:
         self.folder = folder
         self._home = home
         self._objects = objects
-        self._plan = plan
+        self.plan = plan
         self._scope = plan.scope
         self._matches_keep = matcher(plan.keep)
         self._build_context = build_context
@@ -65,11 +65,11 @@ class Bench:
         """Gives a clean folder. Raises GoalseekError, ``tampered``, if a file of the ruler differs from its pin."""
         self.folder.mkdir(parents=True, exist_ok=True)
         root = self.root_for(sees)
-        view = f"{sees} {self._plan.scope_key}"
+        view = f"{sees} {self.plan.scope_key}"
         label = f"{tree} {view}"
         checkout = self._checkouts.get(root)
         if checkout is None or not checkout.label:  # which an update that was interrupted leaves it without
-            state, left_alone, mount_points = root.with_suffix(".state"), self._is_left_alone, self._plan.mount_points
+            state, left_alone, mount_points = root.with_suffix(".state"), self._is_left_alone, self.plan.mount_points
             checkout = Checkout(root, state, self._read, self._fill, left_alone, mount_points)
             self._checkouts[root] = checkout
             if not checkout.load():
@@ -78,7 +78,7 @@ class Bench:
         previous, _, previous_view = checkout.label.partition(" ")
         try:
             checkout.clean()
-            if self._plan.keep:  # a kept file may be another name of any file
+            if self.plan.keep:  # a kept file may be another name of any file
                 checkout.walk_next()
             if previous_view == view:
                 checkout.update(self._objects.visible_changes(previous, tree, self._scope.seen_by(sees)), label)
@@ -104,7 +104,7 @@ class Bench:
         except OSError:
             return ["the tree itself"]
         ruler_files = (path for path in (*changes.changed, *changes.missing) if self._is_ruler_file(checkout, path))
-        return sorted((*ruler_files, *self._plan.mount_points.intersection(changes.added)))
+        return sorted((*ruler_files, *self.plan.mount_points.intersection(changes.added)))
 
     def is_untouched(self, sees: Sees, path: str) -> bool:
         """Whether goalseek, and no command, wrote this file."""
@@ -137,8 +137,8 @@ class Bench:
         return checkout.entries[path].mode in OURS or self._scope.in_ruler(path)
 
     def _entries_for(self, sees: Sees, tree: str) -> dict[str, Entry]:
-        copies = as_entries(self._plan.hidden_from, self._scope.prefix) if sees != "candidate" else {}
-        return {**self._objects.visible_files(tree, self._scope.seen_by(sees)), **self._plan.links, **copies}
+        copies = as_entries(self.plan.hidden_from, self._scope.prefix) if sees != "candidate" else {}
+        return {**self._objects.visible_files(tree, self._scope.seen_by(sees)), **self.plan.links, **copies}
 
     def _build(self, checkout: Checkout, sees: Sees, tree: str, label: str) -> None:
         with self._build_context(checkout.root):
@@ -169,8 +169,8 @@ class Bench:
 
     def _read(self, path: str, entry: Entry) -> bytes:
         if entry.mode in OURS:
-            assert self._plan.hidden_folder
-            return content_of(self._plan.hidden_folder, path.removeprefix(self._scope.prefix), entry)
+            assert self.plan.hidden_folder
+            return content_of(self.plan.hidden_folder, path.removeprefix(self._scope.prefix), entry)
         content = self._objects.read(entry.blob)
         refuse_other_content(self._objects, path, entry, content)
         return content

@@ -89,7 +89,7 @@ def measure(project: Project, number: int) -> float:
     baseline = standing.baseline
     began = time.perf_counter()
     verifier = project.verifier(config, standing.ruler, baseline.tree, baseline.seconds)
-    evidence = project.measure(verifier, config, spec, Evidence(), project.run_folder(number))
+    evidence = project.measure(verifier, spec, Evidence(), project.run_folder(number))
     elapsed = time.perf_counter() - began
     (run,) = evidence.runs
     assert (run.seed, run.value) == (number, 1000 - number - 1), evidence

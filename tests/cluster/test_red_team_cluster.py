@@ -438,10 +438,10 @@ def test_a_comparison_that_was_begun_on_another_host_begins_again_here(
 ) -> None:
     monkeypatch.setattr(project_module, "add_measurement", lambda verifier, spec, evidence, folder: evidence)
     standing = SimpleNamespace(machine=None, baseline=None)
-    config = SimpleNamespace(manifest=SimpleNamespace(metric=SimpleNamespace(portable=portable)))
+    verifier: Any = SimpleNamespace(manifest=SimpleNamespace(metric=SimpleNamespace(portable=portable)))
     begun = Evidence((VerifierRun("candidate", 1.0, 1, 1.0, host=host),))
     here: Any = SimpleNamespace(cluster=None, standing=standing)
-    made = project_module.Project.measure(here, None, config, MeasurementSpec("tree", 2, 1), begun, home())  # type: ignore[arg-type]
+    made = project_module.Project.measure(here, verifier, MeasurementSpec("tree", 2, 1), begun, home())
     assert made == (Evidence() if host == "elsewhere" and not portable else begun)
 
 

@@ -133,7 +133,7 @@ def test_a_worker_has_two_measurements_at_most_and_lanes_that_nobody_holds_do_no
     cluster._client = SimpleNamespace(status="running")
     lanes = [Lane(cast(Any, None), cast(Any, None), cast(Any, None), number) for number in range(4)]
     asked = [SimpleNamespace(lane=lane, evidence=Evidence(), machine=None, avoided=set(), waits="") for lane in lanes]
-    first.lanes, second.lanes = {lanes[0]}, {lanes[1]}  # of which only the former is held
+    cluster._worker_of = {lanes[0]: first, lanes[1]: second}  # of which only the former is held
     lanes[0].is_held = True
 
     async def place(number: int) -> Any:
@@ -150,6 +150,19 @@ def test_a_worker_has_two_measurements_at_most_and_lanes_that_nobody_holds_do_no
     assert asked[3].waits == "waits for the cluster: each worker has 2 measurements"
     first.tasks.clear()
     assert asyncio.run(place(3)) is first
+
+
+def test_one_worker_of_a_host_counts_where_times_are_measured() -> None:
+    cluster_module = pytest.importorskip("goalseek.cluster.cluster")
+    cluster = cluster_module.Cluster.__new__(cluster_module.Cluster)
+    facts = [SimpleNamespace(machine="m", host=host) for host in ("h", "h", "other")]
+    workers = [cluster_module.RemoteWorker(name, name, "t", fact) for name, fact in zip("abc", facts, strict=True)]
+    cluster._workers, cluster._is_alone, cluster._machine = {one.name: one for one in workers}, True, None
+    workers[0].slot = 1
+    assert (cluster.count, cluster.most_on_a_host) == (2, 1)
+    assert cluster._line(workers[0]).startswith("a: idle: its host has another worker")
+    cluster._workers["b"].problem = "it does not answer"
+    assert (cluster.count, cluster._line(workers[0])) == (2, "a: idle")
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from goalseek.evaluation.measurements import MeasuredValue, Target, alternate, m
 from goalseek.manifest.tables import Metric
 from goalseek.measurement.measure import MeasurementSpec
 from goalseek.phase_values import Evidence
-from goalseek.project.config import Config
 from goalseek.values import VerifierRun
 
 
@@ -29,7 +28,7 @@ class Bench:
         )
         self.project.measure = self.measure
 
-    def measure(self, _: object, config: Config, spec: MeasurementSpec, evidence: Evidence, folder: Path) -> Evidence:
+    def measure(self, _: object, spec: MeasurementSpec, evidence: Evidence, folder: Path) -> Evidence:
         self.done.append(f"measured {spec.tree}")
         return Evidence((VerifierRun("candidate", 1.0, spec.seed, 1.0),))
 

@@ -54,7 +54,7 @@ def verify(
 
         def measure() -> Evidence:
             verifier = project.verifier(iteration.config, standing.ruler, baseline.tree, baseline.seconds, bench)
-            extended = project.measure(verifier, iteration.config, spec, evidence, iteration.folder)
+            extended = project.measure(verifier, spec, evidence, iteration.folder)
             if extended.is_incumbent_failing:
                 project.watch.on_note("the incumbent was measured again and gave no number; it is measured once more")
             return extended
@@ -82,6 +82,6 @@ def verify_baseline(iteration: Iteration, ruler: str, candidate: Candidate) -> t
         role, ids = Outcome.BASELINE, evidence.case_ids
         spec = MeasurementSpec(candidate.tree, seed, iteration.number, role=role, case_ids=ids, cases=cases)
         verifier = iteration.project.verifier(config, ruler, candidate.tree, {})
-        return partial(iteration.project.measure, verifier, config, spec, evidence, iteration.folder)
+        return partial(iteration.project.measure, verifier, spec, evidence, iteration.folder)
 
     return iteration.steps.gather(CheckpointName("evidence"), next_run)
