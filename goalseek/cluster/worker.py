@@ -250,12 +250,10 @@ async def install(dask_worker: Worker) -> None:
         await dask_worker.plugin_add(plugin=MeasuringPlugin(), name=PLUGIN)
 
 
-def measure(*values: Any) -> Answer:
+def measure(*values: Any) -> Any:
     """The task; see ``MeasuringPlugin.measure``."""
     worker = get_worker()
-    plugin: Any = worker.plugins[PLUGIN]
-    answer: Answer = plugin.measure(str(worker.get_current_task()), *values)
-    return answer
+    return worker.plugins[PLUGIN].measure(str(worker.get_current_task()), *values)
 
 
 def git_version() -> str:

@@ -30,13 +30,12 @@ class Resource:
         self.name = name
         self.waiting: set[int] = set()  # numbers of iterations
         self._baton = baton
-        self._free = [*lanes]
+        self.lanes = [*lanes]
         self.count = len(lanes)
-        self.in_use = 0
 
     @property
-    def lanes(self) -> int:
-        return self.in_use + len(self._free)
+    def in_use(self) -> int:
+        return sum(lane.is_held for lane in self.lanes)
 
     @property
     def is_free(self) -> bool:
@@ -48,8 +47,7 @@ class Resource:
         self.waiting.add(iteration)
         try:
             self._baton.wait_until(lambda: self.in_use < self.count and iteration == min(self.waiting), pause)
-            self.in_use += 1
-            lane = self._free.pop(0)
+            lane = next(lane for lane in self.lanes if not lane.is_held)
             lane.is_held = True
             return lane
         finally:
@@ -57,12 +55,7 @@ class Resource:
             self._baton.notice()
 
     def release(self, lane: Lane) -> None:
-        self.in_use -= 1
         lane.is_held = False
-        self.add(lane)
-
-    def add(self, lane: Lane) -> None:
-        self._free.append(lane)
         self._baton.notice()
 
 
@@ -151,9 +144,9 @@ class LanePool:
     def set_benches(self, count: int) -> None:
         """Of fewer than before, those that are held go on; a lane that is too many waits until it is needed again."""
         self.bench.count = count
-        for number in range(self.bench.lanes, count):
+        for number in range(len(self.bench.lanes), count):
             self._lanes.append(self._project.add_lane(f"bench-{number}", number))
-            self.bench.add(self._lanes[-1])
+            self.bench.lanes.append(self._lanes[-1])
 
     @property
     def setting(self) -> tuple[int | None, str | None]:

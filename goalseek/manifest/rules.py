@@ -71,13 +71,11 @@ def check_rules(manifest: Manifest) -> Iterator[Fault]:
         yield ("parallel", "benches"), "has no use beside cluster: its workers are the benches"
     if parallel.python != "python3" and not parallel.cluster.startswith("ssh:"):
         yield ("parallel", "python"), "has no use without ssh: hosts"
-    if (parallel.tls is None) == parallel.cluster.startswith(("tls://", "file:")):
-        why = (
-            "needs [parallel.tls] with ca, cert and key"
-            if parallel.tls is None
-            else "makes certificates of its own: remove [parallel.tls]"
-        )
-        yield ("parallel", "cluster"), f'"{parallel.cluster}" {why}'
+    is_joined = parallel.cluster.startswith(("tls://", "file:"))
+    if is_joined and not parallel.tls:
+        yield ("parallel", "cluster"), f'"{parallel.cluster}" needs [parallel.tls] with ca, cert and key'
+    elif parallel.tls and not is_joined:
+        yield ("parallel", "cluster"), f'"{parallel.cluster}" makes certificates of its own: remove [parallel.tls]'
 
 
 def _check_repeats(table: str, key: str, values: list[str], why: str, taken: str | None = None) -> Iterator[Fault]:

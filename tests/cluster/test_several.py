@@ -106,7 +106,7 @@ def refuse_left() -> None:
 
 def test_each_lane_has_a_folder_of_its_own_however_often_workers_come_and_go() -> None:
     def add_lane(name: str, slot: int) -> Lane:
-        return cast(Lane, SimpleNamespace(name=name, slot=slot))
+        return cast(Lane, SimpleNamespace(name=name, slot=slot, is_held=False))
 
     with Baton() as baton:
         bench = Resource("a bench", baton, [add_lane("", 0)])

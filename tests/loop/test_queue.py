@@ -238,18 +238,19 @@ def test_packing_while_candidates_are_under_way_loses_nothing(tmp_path: Path, mo
 
 
 def test_the_side_that_waits_is_named_by_its_average_while_every_slot_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, lane = SimpleNamespace(monotonic=lambda: 0.0), cast(Lane, SimpleNamespace())
+    clock = SimpleNamespace(monotonic=lambda: 0.0)
+    four = [cast(Lane, SimpleNamespace(is_held=False)) for _ in range(4)]
     monkeypatch.setattr(lanes, "time", clock)
     with Baton() as baton:
-        slots = [lanes.Resource("a slot", baton, [lane]) for _ in range(2)]
-        bench = lanes.Resource("a bench", baton, [lane, lane])
+        slots = [lanes.Resource("a slot", baton, [lane]) for lane in four[:2]]
+        bench = lanes.Resource("a bench", baton, four[2:])
         balance = lanes.Balance(slots, bench)
         for resource in (*slots, bench):
             resource.acquire(1, lambda: None)
         clock.monotonic = lambda: 40.0
         balance.count()
         assert str(balance) == "1.0 of 2 benches are idle: add agents or remove benches"
-        slots[0].release(lane)
+        slots[0].release(four[0])
         clock.monotonic = lambda: 400.0
         balance.count()
         slots[0].acquire(2, lambda: None)
