@@ -409,34 +409,36 @@ class Cluster:
 
     async def _measure(self, asked: Asked) -> Answer | None:
         """None if the comparison has to begin again on another host."""
-        attempts: dict[asyncio.Task[Answer], RemoteWorker] = {}
+        attempts: dict[asyncio.Task[Answer | Exception], RemoteWorker] = {}  # without an end
         runs, role = asked.evidence.runs, asked.spec.role or asked.spec.side
-        answered: asyncio.Task[Answer] | None = None
+        is_answered = False
         try:
-            while not answered:
+            for number in itertools.count(1):
                 worker = await self._place(asked)
                 if runs and runs[-1].host != worker.facts.host and not asked.pinned[0].manifest.metric.portable:
-                    return None
-                key = f"{asked.key}-{len(attempts) + 1}-{self._tenant[-8:]}"
+                    break
+                key = f"{asked.key}-{number}-{self._tenant[-8:]}"
                 what = f"iteration {asked.spec.iteration}, run {len(runs) + 1}, the {role}"
                 worker.tasks[key] = f"{what}, since {format_moment()}"
                 last = self._start(self._attempt(worker, asked, key))
                 attempts[last] = worker
-                while not (answered or last.done() or worker.problem):
-                    pending = [task for task in attempts if not task.done()]
-                    await asyncio.wait(pending, timeout=_BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-                    answered = next((task for task in attempts if task.done() and not _failure(task)), None)
-                if not answered:
-                    self._note_lost(asked, worker, key, _failure(last))
-            return answered.result()
+                while not (last.done() or worker.problem):
+                    await asyncio.wait(attempts, timeout=_BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                    for task in [task for task in attempts if task.done()]:
+                        del attempts[task]
+                        if not isinstance(made := task.result(), Exception):
+                            is_answered = True
+                            return made
+                self._note_lost(asked, worker, key, last.result() if last.done() else None)
+            return None
         finally:
             for task, worker in attempts.items():
                 known = self._workers.get(worker.address)  # None, or one that is stopped: it will not answer
-                if answered not in (None, task) and known and not known.problem and not _failure(task):
+                if is_answered and known and not known.problem:
                     self._notes.append(f"{asked.key} has its answer: a second one, of {worker.name}, is dropped")
                 task.cancel()
 
-    async def _attempt(self, worker: RemoteWorker, asked: Asked, key: str) -> Answer:
+    async def _attempt(self, worker: RemoteWorker, asked: Asked, key: str) -> Answer | Exception:
         try:
             digest = await self._supply(worker, asked)
             assert self._client
@@ -448,14 +450,14 @@ class Cluster:
                 return answer
             finally:
                 future.release()
-        except Exception:
+        except Exception as error:
             await asyncio.sleep(2 * _BEAT_SECONDS)  # until it is known whether the worker is lost
-            raise
+            return error
         finally:
             if not worker.problem:  # else it says what was at work
                 worker.forget(key)
 
-    def _note_lost(self, asked: Asked, worker: RemoteWorker, key: str, error: BaseException | None) -> None:
+    def _note_lost(self, asked: Asked, worker: RemoteWorker, key: str, error: Answer | Exception | None) -> None:
         """Raises GoalseekError if the driver is at fault, or if this measurement was lost too often by its own."""
         if isinstance(error, GoalseekError) and error.stop_reason in _OF_DRIVER:
             raise error
@@ -504,11 +506,12 @@ class Cluster:
                 if tree in worker.trees:
                     continue
                 if worker.trees:
-                    edits = await self._read(self._edits, worker.trees[-1], tree)
-                    await self._ask(worker, "tree", before=worker.trees[-1], tree=tree, edits=edits)
+                    before = worker.trees[-1]
+                    edits = await self._loop.run_in_executor(self._reader, self._edits, before, tree)
+                    await self._ask(worker, "tree", before=before, tree=tree, edits=edits)
                 else:
                     with self._objects.scratch_file("sent") as folder:
-                        for file in await self._read(self._pack, tree, folder):
+                        for file in await self._loop.run_in_executor(self._reader, self._pack, tree, folder):
                             await self._send(worker, file, f"objects.git/objects/pack/{file.name}", 0o400)
                 worker.trees.append(tree)
             if trees.hidden_folder and of_hidden not in worker.sent:
@@ -528,9 +531,6 @@ class Cluster:
             while parts := opened.read(_PART_BYTES):
                 await self._ask(worker, "file", parts=parts, is_first=False, **facts)
 
-    async def _read(self, read: Callable[..., Result], *values: Any) -> Result:
-        return await self._loop.run_in_executor(self._reader, read, *values)
-
     def _pack(self, tree: str, folder: Path) -> list[Path]:
         """All objects of a tree; the index last, as git looks for that."""
         folder.mkdir()
@@ -548,18 +548,11 @@ class Cluster:
             task.cancel()
         await asyncio.wait(leaving, timeout=_BEAT_SECONDS) if leaving else None
         if self._client and self._client.status == "running":
-            fit = [worker for worker in self._workers.values() if not worker.problem]
-            closing = (self._ask(worker, "close") for worker in fit)
+            closing = (self._ask(worker, "close") for worker in self._workers.values() if not worker.problem)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), _PATIENCE_SECONDS / 2)
         if self._client:
             await self._client.close(timeout=0)
-
-
-def _failure(task: asyncio.Task[Answer]) -> BaseException | None:
-    if not task.done():
-        return None
-    return asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
 def _write_files(folder: Path, files: dict[str, bytes], number: int, on_output: Callable[[bytes], None]) -> None:

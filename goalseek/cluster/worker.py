@@ -86,7 +86,6 @@ class Tenant:
         self.turn = threading.Lock()  # of its measurement
         self.verifiers: dict[str, Pinned] = {}
         self.renewed_at = time.monotonic()
-        self.is_over = False
 
     def measure(self, pinned: Pinned, spec: MeasurementSpec, evidence: Evidence) -> Answer:
         folder, (verifier, trees, bench) = self.home / "measured", pinned
@@ -196,7 +195,6 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
 
     def do_close(self, tenant: str) -> None:
         if known := self._tenants.pop(tenant, None):
-            known.is_over = True
             with known.turn:  # another driver's measurement may take hours
                 known.close()
 
@@ -235,8 +233,7 @@ class MeasuringPlugin(WorkerPlugin):  # type: ignore[misc]
 
     def _refuse_ended(self) -> None:
         tenant, key = self._running
-        known = self._tenants.get(tenant)
-        if key in self._cancelled or known is None or known.is_over:
+        if key in self._cancelled or tenant not in self._tenants:
             raise RuntimeError(f"{key} was cancelled, or its driver is gone")
 
     def _end_expired(self) -> None:
