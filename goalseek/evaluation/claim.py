@@ -19,6 +19,7 @@ from goalseek.host import kind_of_host
 from goalseek.ledger.artifacts import environment_facts
 from goalseek.ledger.ledger import RULER_FILE
 from goalseek.manifest.command_words import parse_command
+from goalseek.manifest.exposure import exposures
 from goalseek.manifest.loading import to_tables
 from goalseek.manifest.tables import EnvironmentTable, Manifest, ProjectTable, VerifyCommand
 from goalseek.measurement.verifier import run_command
@@ -28,6 +29,7 @@ from goalseek.records import SettleRecord
 from goalseek.sandbox.supervisor import HeadAndTail
 from goalseek.values import to_line
 from goalseek.workspace import hidden_files
+from goalseek.workspace.answers import answer_notes_at_head
 
 RECEIPT, PACK = "receipt.json", "objects.pack"
 MEBI = 2**20
@@ -44,9 +46,9 @@ class Receipt(Struct, frozen=True, kw_only=True):
     has hashes by path, of files outside the repository. ``own`` are goalseek's own files, on which no number depends,
     and which nobody gets. ``manifest`` is TOML: the tables that a measurement needs. ``seeds`` are those of the pairs.
 
-    ``sees`` says which files each command finds; ``open_keeps`` counts the kept changes whose authors could read the
-    hidden files. ``host``, ``sandbox`` and ``versions`` are of the settling; ``tools`` are programs that the verifier's
-    commands name.
+    ``sees`` says which files each command finds, ``warnings`` which answers candidate code could read; ``open_keeps``
+    counts the kept changes whose authors could read the hidden files. ``host``, ``sandbox`` and ``versions`` are of the
+    settling; ``tools`` are programs that the verifier's commands name.
     """
 
     format: Literal[1] = 1
@@ -69,6 +71,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     kept: int
     sees: dict[str, str]
     open_keeps: int
+    warnings: tuple[str, ...]
     host: str
     sandbox: str
     versions: dict[str, str]
@@ -93,6 +96,7 @@ def make_claim(project: Project, file: BinaryIO, with_hidden: bool) -> tuple[Rec
         facts = facts_of(project, config, files)
     except ValueError as error:
         raise GoalseekError(f"this cannot be claimed: {error}", "see: goalseek help claim", BAD_FINDING) from None
+    notes = answer_notes_at_head(project.loaded, repository.location)
     repository.objects.bring_back()
     with temporary_objects(repository) as objects:
         folder = config.trees.hidden_folder or project.folder
@@ -113,6 +117,7 @@ def make_claim(project: Project, file: BinaryIO, with_hidden: bool) -> tuple[Rec
             hidden_from=outside,
             own=tuple(sorted(own)),
             manifest=manifest_text(config.manifest),
+            warnings=tuple(map(str, (*exposures(config.manifest), *notes))),
             host=kind_of_host(),
             sandbox=project.confines.level.name,
             versions=environment_facts(),

@@ -335,6 +335,8 @@ def _judge(settled: SettleRecord, manifest: Manifest, pairs: list[Pair]) -> tupl
         return "cannot be compared", "one of the two has no interval"
     if not found.is_sure or found.difference <= 0:
         return "disagrees", found.no_gain or "the best is worse here"
-    if claimed.interval[0] > found.interval[1] or found.interval[0] > claimed.interval[1]:
-        return "disagrees", "the best is better here too, but the two intervals do not overlap"
-    return "agrees", "the best is better here too, and the two intervals overlap"
+    if claimed.interval[0] > found.interval[1]:
+        return "disagrees", "the best is better here too, but by less than is claimed: the two intervals do not overlap"
+    is_more = found.interval[0] > claimed.interval[1]
+    how = "by more than is claimed" if is_more else "and the two intervals overlap"
+    return "agrees", f"the best is better here too, {how}"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from source import Source
 
-LINES = 37_134
+LINES = 38_629
 SLACK = 250  # a change that takes away more than this sets LINES to what is left
 HERE = Path(__file__).resolve()
 # What every command, preset, provider or program defines.

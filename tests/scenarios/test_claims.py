@@ -69,6 +69,8 @@ def test_a_claim_is_measured_again_by_whoever_has_the_hidden_files(project: Proj
     shutil.copy(project.top / "hidden/labels.txt", mine / "a name")
     done = verify(tar, "--hidden-from", str(mine))
     assert done.exit_code == 0 and "\nagrees: " in done.stdout and ", seals checked of all but" in done.stdout
+    assert receipt["warnings"][0].startswith("candidate code can read the hidden files")
+    assert f"\nwarning: {receipt['warnings'][0]}\n" in done.stdout
     assert "changed: answer.json" in done.stdout and done.stdout.count("1 → 3: 200% better (exactly)") == 2
     (mine / "in/any folder/labels.txt").write_bytes(LABELS + b"of another\n")
     (mine / "a name").write_bytes(b"hidden-label-0815\n")
@@ -189,7 +191,8 @@ def test_under_noise_the_two_intervals_decide(make_project: Projects) -> None:
     assert judged([(1.1, 5.1), (1.2, 5.2), (1.0, 5.0)]) == ("agrees", judged([(1.1, 5.2), (1.0, 5.1)])[1])
     assert judged([(1.1, 1.0), (1.2, 1.4), (1.0, 1.1)])[1].startswith("no gain shown: ")
     assert judged([(5.1, 1.1), (5.2, 1.2), (5.0, 1.0)]) == ("disagrees", "the best is worse here")
-    assert "do not overlap" in judged([(1.1, 51), (1.2, 55), (1.0, 47)])[1]
+    assert judged([(1.1, 51), (1.2, 55), (1.0, 47)])[1].endswith("by more than is claimed")
+    assert "do not overlap" in judged([(4.1, 5.1), (4.2, 5.2), (4.0, 5.0)])[1]
     assert judged([(0.0, 4.0), (0.1, 4.2), (-0.1, 4.1)])[0] == "agrees", "both in the metric's units"
     assert judged([(1.1, 5.1), (1.2, 5.2)], guarded)[0] == "disagrees"
 

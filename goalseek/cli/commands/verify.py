@@ -41,6 +41,7 @@ def run(options: Options) -> int:
         f"{receipt.project}: {settled.metric}, to {settled.direction}; {receipt.kept} kept of {receipt.tries} tries",
         f"{done.signature}; {done.seals}",
         f"changed: {abbreviate(done.changed)}; sandbox: {done.sandbox}",
+        *(f"warning: {text}" for text in receipt.warnings),
     )
     lines = [one_line(line) for line in heads]
     for name, found in (("claimed", done.claimed), ("measured", done.measured)):
