@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -342,10 +343,12 @@ def test_an_ssh_key_of_gits_signs_and_the_signers_are_known_by_name(project: Pro
 
 
 @pytest.mark.needs("gpg")
-def test_a_gpg_key_of_gits_signs(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    keyring = home("keys")
-    keyring.mkdir(mode=0o700)
-    monkeypatch.setenv("GNUPGHOME", str(keyring))
+def test_a_gpg_key_of_gits_signs(
+    project: Project, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    keyring = tempfile.mkdtemp(prefix="gpg-", dir="/tmp")  # short: the agent's socket lies there
+    request.addfinalizer(lambda: shutil.rmtree(keyring))
+    monkeypatch.setenv("GNUPGHOME", keyring)
     making = ["gpg", "--batch", "--quiet", "--passphrase", "", "--quick-gen-key", "ann@example.com", "ed25519", "sign"]
     subprocess.run(making, check=True, timeout=120, capture_output=True)
     project.git("config", "user.signingkey", "ann@example.com")
