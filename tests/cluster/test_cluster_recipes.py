@@ -49,7 +49,7 @@ exec "$@"
 """Runs the command of a container as a plain process."""
 SBATCH = """\
 case "$1" in -*) shift;; esac
-sh "$1" >> ~/slurm.log 2>&1 &
+sh -c "$(cat "$1")" >> ~/slurm.log 2>&1 &  # a job has a copy of its script, which goes as soon as this has answered
 echo "Submitted batch job $!"
 """
 
