@@ -171,10 +171,10 @@ class Project:
         activity.beat()
         self.pulse()
 
-    def pause(self, seconds: float = PAUSE_SECONDS, wait: Callable[[float], object] = time.sleep) -> None:
+    def pause(self, seconds: float = PAUSE_SECONDS, wait: Callable[[float], object] | None = None) -> None:
         self.beat()
         with self._let_go():  # other threads of the climb work meanwhile
-            wait(seconds)
+            (wait or time.sleep)(seconds)
 
     def _let_go(self) -> AbstractContextManager[None]:
         return self.baton.let_go() if self.baton else contextlib.nullcontext()

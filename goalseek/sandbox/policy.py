@@ -168,10 +168,10 @@ class SandboxPolicy(Struct, frozen=True, eq=False):
         paths = tuple(expand_path("sandbox.cache", text, self.folder) for text in self.table.cache)
         own = self.kept.parent.parent  # of every project
         for path in paths:
-            self._refuse_own("sandbox.cache", path)
             if path.resolve().is_relative_to(own.resolve()):
                 message = f"sandbox.cache: {path} lies in {own}, where goalseek keeps its own trees"
                 raise GoalseekError(message, _CACHE_HINT, USAGE)
+            self._refuse_own("sandbox.cache", path)
             if self.top.resolve().is_relative_to(path.resolve()):
                 message = f"sandbox.cache: {path} holds the repository, which programs would not find any more"
                 raise GoalseekError(message, _CACHE_HINT, USAGE)
