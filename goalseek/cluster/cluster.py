@@ -458,7 +458,7 @@ class Cluster:
                 worker.forget(key)
 
     def _note_lost(self, asked: Asked, worker: RemoteWorker, key: str, error: Answer | Exception | None) -> None:
-        """Raises GoalseekError if the driver is at fault, or if this measurement was lost too often by its own."""
+        """Raises an error that is no fault of the machine, or GoalseekError if this measurement was lost too often."""
         if isinstance(error, GoalseekError) and error.stop_reason in _OF_DRIVER:
             raise error
         asked.avoided.add(worker.address)

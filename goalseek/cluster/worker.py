@@ -27,9 +27,9 @@ from goalseek.errors import GoalseekError
 from goalseek.git.command import git
 from goalseek.git.objects import Entry, Objects
 from goalseek.git.paths import SUBMODULE
-from goalseek.host import kind_of_host
 from goalseek.humanize import pluralize
 from goalseek.locks import open_lock, try_lock
+from goalseek.measurement.host import kind_of_host
 from goalseek.measurement.lane import Lane
 from goalseek.measurement.measure import MeasurementSpec, add_measurement
 from goalseek.measurement.verifier import Verifier

@@ -15,13 +15,13 @@ from goalseek.git.as_user import Signature, sign, temporary_objects
 from goalseek.git.objects import Objects
 from goalseek.git.paths import SUBMODULE, quote_path
 from goalseek.git.repository import walk_first_parents
-from goalseek.host import kind_of_host
 from goalseek.ledger.artifacts import environment_facts
 from goalseek.ledger.ledger import RULER_FILE
 from goalseek.manifest.command_words import parse_command
 from goalseek.manifest.exposure import exposures
 from goalseek.manifest.loading import to_tables
 from goalseek.manifest.tables import EnvironmentTable, Manifest, ProjectTable, VerifyCommand
+from goalseek.measurement.host import kind_of_host
 from goalseek.measurement.verifier import run_command
 from goalseek.project.config import Config
 from goalseek.project.project import Project

@@ -24,12 +24,12 @@ from goalseek.git.location import Location, locate
 from goalseek.git.objects import Objects
 from goalseek.git.paths import FOLDER, SUBMODULE, looks_like_git, normalize_path, quote_path
 from goalseek.git.repository import RefMove, Repository
-from goalseek.host import kind_of_host
 from goalseek.humanize import abbreviate, pluralize
 from goalseek.ledger.audit import audit
 from goalseek.manifest.loading import FILE_NAME, ManifestFile, make_log_folders
 from goalseek.manifest.tables import TIME_SOURCES, Manifest, Metric
 from goalseek.manifest.validation import validate
+from goalseek.measurement.host import kind_of_host
 from goalseek.project.activity import Observer
 from goalseek.project.config import Config
 from goalseek.project.project import Project

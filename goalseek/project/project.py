@@ -20,7 +20,6 @@ from msgspec import structs
 from goalseek.errors import GoalseekError
 from goalseek.git.location import other_folders
 from goalseek.git.repository import Repository
-from goalseek.host import kind_of_host
 from goalseek.humanize import format_moment, format_number
 from goalseek.ledger.ledger import Ledger
 from goalseek.ledger.results_file import History
@@ -28,6 +27,7 @@ from goalseek.ledger.standing import MeasuredCommit, Standing
 from goalseek.locks import Baton
 from goalseek.manifest.loading import ManifestFile
 from goalseek.manifest.tables import Manifest, ProviderTable
+from goalseek.measurement.host import kind_of_host
 from goalseek.measurement.lane import Lane
 from goalseek.measurement.measure import MeasurementSpec, add_measurement
 from goalseek.measurement.ruler import HeadDifferences, differences_of_head

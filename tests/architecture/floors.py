@@ -9,7 +9,7 @@ import ast
 
 from source import PRODUCT, Module, Source
 
-GROUND = tuple("case_scores errors values records phase_values humanize disk host locks process _version".split())
+GROUND = tuple("case_scores errors values records phase_values humanize disk locks process _version".split())
 FLOORS = (
     "git",
     "manifest",

@@ -198,27 +198,21 @@ def stop_worker(folder: Path, seed: int, program: Sequence[str] = PATIENT) -> st
 
 def hang_worker(folder: Path, seed: int, program: Sequence[str] = PATIENT) -> str:
     """A worker that does not answer any more, to the end."""
-    chance = random.Random(seed)
-    at, delay = chance.randint(1, 5), chance.uniform(0, NAP)
-    project = climb(folder / "climb", {"cluster": "local:2"}, chance.random() < 0.5)
-    run = Climb(project, program)
-    run.await_measurement(at, delay)
-    (worker, *_) = until(workers_at_work)
-    os.kill(worker, signal.SIGSTOP)
-    said = run.end()
-    run.assert_sound()
-    assert_nothing_left()
-    return f"in measurement {at} after {delay:.2f} s: {count_lost(said)}"
+    return strike_once(folder, seed, program, lambda: os.kill(until(workers_at_work)[0], signal.SIGSTOP))
 
 
 def kill_scheduler(folder: Path, seed: int, program: Sequence[str] = PATIENT) -> str:
     """SIGKILL for the scheduler; its driver starts another one."""
+    return strike_once(folder, seed, program, lambda: os.kill(scheduler(), signal.SIGKILL))
+
+
+def strike_once(folder: Path, seed: int, program: Sequence[str], strike: Callable[[], None]) -> str:
     chance = random.Random(seed)
     at, delay = chance.randint(1, 5), chance.uniform(0, NAP)
     project = climb(folder / "climb", {"cluster": "local:2"}, chance.random() < 0.5)
     run = Climb(project, program)
     run.await_measurement(at, delay)
-    os.kill(scheduler(), signal.SIGKILL)
+    strike()
     said = run.end()
     run.assert_sound()
     assert_nothing_left()
